@@ -1,0 +1,32 @@
+//! The nouns that every other crate shares.
+//!
+//! This crate is the bottom of the house: plain values, no I/O, no policy. A type lives here when two crates that must not know each other (the engine
+//! and the router, say) have to agree on it.
+//!
+//! | module | what it fixes |
+//! |---|---|
+//! | [`block`] | how a prompt becomes a chain of block hashes |
+//! | [`kv_event`] | what a worker tells the router about its cache |
+//! | [`worker`] | what a worker is ([`WorkerCard`]) and how busy it is ([`WorkerStatus`]) |
+//! | [`generate`] | one request to a worker and the chunks that come back |
+//! | [`token_stream`] | the channel those chunks travel through; dropping it cancels |
+//! | [`moment`] | time as a value, so that pure code never reads a clock |
+//! | [`random`] | seeded randomness that does not depend on call order |
+
+pub mod block;
+pub mod generate;
+pub mod kv_event;
+pub mod moment;
+pub mod random;
+pub mod token_stream;
+pub mod worker;
+
+pub use block::{BlockHash, HashSeed, LocalHash, block_chain};
+pub use generate::{
+    FinishReason, GenerateRequest, LinkError, OutputLimits, RequestId, Sampling, Started,
+    TokenChunk, TokenId, TokenLogprob,
+};
+pub use kv_event::{FeedMessage, KvBatch, KvEvent, KvSnapshot, StoredBlock};
+pub use moment::{Clock, Moment};
+pub use token_stream::{TokenSender, TokenStream, token_stream};
+pub use worker::{GpuSpec, ModelName, SpeculationCounts, WorkerCard, WorkerId, WorkerStatus};

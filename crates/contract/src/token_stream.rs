@@ -1,0 +1,220 @@
+//! The channel through which a request's chunks travel.
+//!
+//! Made for a producer that must never wait (the engine's step loop) and a consumer that
+//! may lag (a client's socket). The producer appends under a short lock; the consumer takes
+//! everything that has gathered in one go, so a consumer that falls behind catches up at the
+//! cost of a single wake-up.
+//!
+//! There is no capacity: what bounds the buffer is the request's own `max_tokens`.
+//!
+//! Dropping the [`TokenStream`] is how a request is cancelled. The producer sees
+//! [`TokenSender::is_closed`] in its next step and frees what the request held. Dropping
+//! the sender before a chunk with a finish reason ends the stream with
+//! [`LinkError::Interrupted`], so a vanished producer is never mistaken for a short answer.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+
+use crate::generate::{LinkError, TokenChunk};
+use crate::worker::WorkerId;
+
+/// A connected pair. `worker` is named in the error if the sender disappears.
+pub fn token_stream(worker: WorkerId) -> (TokenSender, TokenStream) {
+    let shared = Arc::new(Mutex::new(Shared::default()));
+    (
+        TokenSender { shared: Arc::clone(&shared), worker, finished: false },
+        TokenStream { shared, taken: VecDeque::new(), ended: false },
+    )
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    chunks: VecDeque<Result<TokenChunk, LinkError>>,
+    /// No more chunks will come.
+    sealed: bool,
+    /// Nobody will read them.
+    closed: bool,
+    waker: Option<Waker>,
+}
+
+/// The engine's end.
+#[derive(Debug)]
+pub struct TokenSender {
+    shared: Arc<Mutex<Shared>>,
+    worker: WorkerId,
+    finished: bool,
+}
+
+impl TokenSender {
+    /// Hands a chunk to the reader. A chunk with a finish reason is the last.
+    pub fn send(&mut self, chunk: TokenChunk) {
+        let last = chunk.finish.is_some();
+        self.finished |= last;
+        self.push(Ok(chunk), last);
+    }
+
+    /// Ends the stream with an error.
+    pub fn fail(mut self, error: LinkError) {
+        self.finished = true;
+        self.push(Err(error), true);
+    }
+
+    /// Whether the reader has gone: the request is cancelled.
+    pub fn is_closed(&self) -> bool {
+        self.shared.lock().closed
+    }
+
+    fn push(&self, item: Result<TokenChunk, LinkError>, last: bool) {
+        let waker = {
+            let mut shared = self.shared.lock();
+            if shared.closed {
+                return;
+            }
+            shared.chunks.push_back(item);
+            shared.sealed |= last;
+            shared.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for TokenSender {
+    fn drop(&mut self) {
+        if !self.finished {
+            let detail = "the worker went away".to_owned();
+            self.push(Err(LinkError::Interrupted { worker: self.worker, detail }), true);
+        }
+    }
+}
+
+/// The reader's end. Dropping it cancels the request.
+#[derive(Debug)]
+pub struct TokenStream {
+    shared: Arc<Mutex<Shared>>,
+    taken: VecDeque<Result<TokenChunk, LinkError>>,
+    ended: bool,
+}
+
+impl TokenStream {
+    /// The next chunk; `None` after the last.
+    pub async fn next(&mut self) -> Option<Result<TokenChunk, LinkError>> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// The next chunk if it is already here, without waiting. `None` says nothing about
+    /// whether more will come.
+    pub fn try_next(&mut self) -> Option<Result<TokenChunk, LinkError>> {
+        if self.taken.is_empty() {
+            std::mem::swap(&mut self.shared.lock().chunks, &mut self.taken);
+        }
+        self.pop()
+    }
+
+    /// [`next`](Self::next) for callers that write their own futures.
+    pub fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<TokenChunk, LinkError>>> {
+        if let Some(item) = self.pop() {
+            return Poll::Ready(Some(item));
+        }
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        {
+            let mut shared = self.shared.lock();
+            if shared.chunks.is_empty() {
+                if shared.sealed {
+                    return Poll::Ready(None);
+                }
+                match &mut shared.waker {
+                    Some(waker) => waker.clone_from(context.waker()),
+                    waker @ None => *waker = Some(context.waker().clone()),
+                }
+                return Poll::Pending;
+            }
+            std::mem::swap(&mut shared.chunks, &mut self.taken);
+        }
+        Poll::Ready(self.pop())
+    }
+
+    fn pop(&mut self) -> Option<Result<TokenChunk, LinkError>> {
+        let item = self.taken.pop_front()?;
+        self.ended |= match &item {
+            Ok(chunk) => chunk.finish.is_some(),
+            Err(_) => true,
+        };
+        Some(item)
+    }
+}
+
+impl Drop for TokenStream {
+    fn drop(&mut self) {
+        let mut shared = self.shared.lock();
+        shared.closed = true;
+        shared.chunks.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::Context;
+
+    use smallvec::smallvec;
+
+    use super::*;
+    use crate::generate::FinishReason;
+
+    fn chunk(token: u32, finish: Option<FinishReason>) -> TokenChunk {
+        TokenChunk { tokens: smallvec![token], finish, ..TokenChunk::default() }
+    }
+
+    fn poll(stream: &mut TokenStream) -> Poll<Option<Result<TokenChunk, LinkError>>> {
+        let mut next = pin!(stream.next());
+        next.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn chunks_arrive_in_order_and_the_finish_ends_the_stream() {
+        let (mut sender, mut stream) = token_stream(WorkerId(1));
+        assert!(poll(&mut stream).is_pending());
+        sender.send(chunk(1, None));
+        sender.send(chunk(2, Some(FinishReason::Stop)));
+        drop(sender);
+        assert_eq!(poll(&mut stream), Poll::Ready(Some(Ok(chunk(1, None)))));
+        assert_eq!(
+            poll(&mut stream),
+            Poll::Ready(Some(Ok(chunk(2, Some(FinishReason::Stop)))))
+        );
+        assert_eq!(poll(&mut stream), Poll::Ready(None));
+    }
+
+    #[test]
+    fn a_vanished_sender_is_an_error_and_not_an_end() {
+        let (mut sender, mut stream) = token_stream(WorkerId(3));
+        sender.send(chunk(1, None));
+        drop(sender);
+        assert!(matches!(poll(&mut stream), Poll::Ready(Some(Ok(_)))));
+        assert!(matches!(
+            poll(&mut stream),
+            Poll::Ready(Some(Err(LinkError::Interrupted { worker: WorkerId(3), .. })))
+        ));
+        assert_eq!(poll(&mut stream), Poll::Ready(None));
+    }
+
+    #[test]
+    fn dropping_the_stream_closes_the_sender() {
+        let (mut sender, stream) = token_stream(WorkerId(1));
+        assert!(!sender.is_closed());
+        drop(stream);
+        assert!(sender.is_closed());
+        sender.send(chunk(1, None));
+    }
+}

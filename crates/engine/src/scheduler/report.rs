@@ -1,0 +1,93 @@
+//! What the scheduler tells its shell: chunks to deliver, milestones to measure, totals to
+//! count.
+
+use std::time::Duration;
+
+use contract::{FinishReason, Moment, SpeculationCounts, TokenChunk, TokenSender};
+
+use crate::sequence::{Sequence, Timings};
+
+/// Tokens that one step computes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepTotals {
+    pub prefill_tokens: usize,
+    /// Drafted tokens included.
+    pub decode_tokens: usize,
+}
+
+/// Something worth measuring in the life of a request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Milestone {
+    FirstToken {
+        /// From arrival to admission.
+        queue_wait: Duration,
+        /// From arrival to the first token.
+        time_to_first_token: Duration,
+    },
+    Left {
+        /// `None` if the reader left first.
+        finish: Option<FinishReason>,
+        /// From arrival to now.
+        duration: Duration,
+        /// Mean time between tokens; `None` with fewer than two.
+        time_per_output_token: Option<Duration>,
+    },
+}
+
+impl Milestone {
+    pub(super) fn first_token(timings: &Timings, now: Moment) -> Self {
+        Self::FirstToken {
+            queue_wait: timings.queue_wait(),
+            time_to_first_token: now - timings.arrival,
+        }
+    }
+
+    pub(super) fn left(sequence: &Sequence, finish: Option<FinishReason>, now: Moment) -> Self {
+        let time_per_output_token = sequence.timings.first_token.and_then(|first_token| {
+            let intervals = u32::try_from(sequence.generated().checked_sub(1)?).ok()?;
+            (now - first_token).checked_div(intervals)
+        });
+        Self::Left {
+            finish,
+            duration: now - sequence.timings.arrival,
+            time_per_output_token,
+        }
+    }
+}
+
+/// Totals since the engine began.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) steps: u64,
+    pub(super) preemptions: u64,
+    pub(super) prompt_tokens: u64,
+    pub(super) cached_tokens: u64,
+    pub(super) output_tokens: u64,
+    pub(super) speculation: SpeculationCounts,
+}
+
+impl Counters {
+    pub(super) fn record_output(&mut self, tokens: usize, drafts: usize, accepted: usize) {
+        self.output_tokens += tokens as u64;
+        if drafts > 0 {
+            self.speculation.drafts += 1;
+            self.speculation.drafted_tokens += drafts as u64;
+            self.speculation.accepted_tokens += accepted as u64;
+        }
+    }
+}
+
+/// A chunk on its way to its reader.
+#[derive(Debug)]
+pub(super) struct Delivery {
+    pub(super) chunk: TokenChunk,
+    pub(super) recipient: Recipient,
+}
+
+#[derive(Debug)]
+pub(super) enum Recipient {
+    /// The sequence in this slot.
+    Running(usize),
+    /// A sequence that has left the batch.
+    Finished(TokenSender),
+}

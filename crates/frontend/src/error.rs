@@ -1,0 +1,167 @@
+//! From an error to what the client reads.
+//!
+//! The only place with HTTP status codes for failures. Every error leaves as the OpenAI
+//! error object, with a message a person can act on and, where there is one, the name of the
+//! offending field. Causes that are the operator's business are logged here, once, and not
+//! sent.
+
+use std::time::Duration;
+
+use axum::response::{IntoResponse, Response};
+use contract::LinkError;
+use http::{HeaderValue, StatusCode, header};
+use openai::{ErrorBody, RequestError, RequestErrorKind};
+use preprocess::PrepareError;
+use router::RouteError;
+use tracing::error;
+
+use crate::admission::Refusal;
+use crate::metrics::ErrorType;
+use crate::pipeline::DispatchError;
+
+/// How soon a client that was turned away for want of a place should come back, when
+/// nothing better is known.
+const RETRY_SOON: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    message: String,
+    param: Option<String>,
+    code: Option<&'static str>,
+    retry_after: Option<Duration>,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), param: None, code: None, retry_after: None }
+    }
+
+    pub(crate) fn param(mut self, param: impl Into<String>) -> Self {
+        self.param = Some(param.into());
+        self
+    }
+
+    pub(crate) fn code(mut self, code: &'static str) -> Self {
+        self.code = Some(code);
+        self
+    }
+
+    fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    pub(crate) fn unknown_model(asked: &str, served: &str) -> Self {
+        let message = format!("The model `{asked}` does not exist. This server serves `{served}`.");
+        Self::new(StatusCode::NOT_FOUND, message).param("model").code("model_not_found")
+    }
+
+    pub(crate) fn too_large(limit: usize) -> Self {
+        let message = format!("The request body is larger than {limit} bytes.");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, message).code("request_too_large")
+    }
+
+    pub(crate) fn unsupported_media(found: &str) -> Self {
+        let message = format!("The request body must be `application/json`, not `{found}`.");
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).code("unsupported_media_type")
+    }
+
+    /// The label under which the failure is counted.
+    pub(crate) fn error_type(&self) -> ErrorType {
+        match self.status {
+            StatusCode::NOT_FOUND => ErrorType::NotFound,
+            StatusCode::TOO_MANY_REQUESTS => ErrorType::Overload,
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY => ErrorType::Unavailable,
+            StatusCode::NOT_IMPLEMENTED => ErrorType::NotImplemented,
+            status if status.is_server_error() => ErrorType::Internal,
+            _ => ErrorType::Validation,
+        }
+    }
+
+    pub(crate) fn body(&self) -> ErrorBody {
+        let kind = match self.status {
+            StatusCode::UNAUTHORIZED => "authentication_error",
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            status if status.is_server_error() => "server_error",
+            _ => "invalid_request_error",
+        };
+        ErrorBody::new(kind, &self.message)
+            .with_param(self.param.clone())
+            .with_code(self.code)
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, axum::Json(self.body())).into_response();
+        if let Some(wait) = self.retry_after {
+            // Whole seconds, and never "at once".
+            let seconds = wait.as_secs_f64().ceil().max(1.0) as u64;
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+impl From<RequestError> for ApiError {
+    fn from(error: RequestError) -> Self {
+        let status = match error.kind {
+            RequestErrorKind::Malformed
+            | RequestErrorKind::Invalid
+            | RequestErrorKind::Unsupported => StatusCode::BAD_REQUEST,
+        };
+        Self { param: error.param, code: error.code, ..Self::new(status, error.message) }
+    }
+}
+
+impl From<PrepareError> for ApiError {
+    fn from(error: PrepareError) -> Self {
+        Self {
+            param: error.param().map(str::to_owned),
+            code: error.code(),
+            ..Self::new(StatusCode::BAD_REQUEST, error.to_string())
+        }
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        let message = format!("{refusal}; try again shortly");
+        match refusal {
+            Refusal::Draining => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, message).code("draining")
+            }
+            Refusal::Full { .. } => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, message).code("server_full")
+            }
+        }
+        .retry_after(RETRY_SOON)
+    }
+}
+
+impl From<DispatchError> for ApiError {
+    fn from(error: DispatchError) -> Self {
+        match error {
+            DispatchError::Route(RouteError::NoWorker) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "No worker serves this model now.")
+                    .code("no_worker")
+                    .retry_after(RETRY_SOON)
+            }
+            DispatchError::Route(RouteError::Saturated { retry_after }) => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "All workers and their queues are full.")
+                    .code("workers_full")
+                    .retry_after(retry_after)
+            }
+            DispatchError::Failed { source: LinkError::TooLarge { detail, .. }, .. } => {
+                let message = format!("The request does not fit any worker: {detail}.");
+                Self::new(StatusCode::BAD_REQUEST, message).code("request_too_large")
+            }
+            DispatchError::Failed { attempts, source } => {
+                error!(attempts, error = %source, "request failed on every worker tried");
+                let message = format!("{attempts} worker(s) failed to answer.");
+                Self::new(StatusCode::BAD_GATEWAY, message).code("worker_failed")
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The HTTP service: admit, prepare, route, dispatch, stream.
+//!
+//! ```text
+//! exchange ── read, parse, admit ──► preprocess ──► pipeline ── route, dispatch ──► worker
+//!    │                                                  ▲                             │
+//!    └──► stream | collect ◄── answer (tokens → text) ◄─┴───────── chunks ◄───────────┘
+//! ```
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`exchange`] | one HTTP request's walk, the same for chat and completions |
+//! | [`pipeline`] | from a prepared request to the first chunk, with retries |
+//! | [`answer`] | chunks become text; stop strings end an answer |
+//! | [`stream`], [`collect`] | the two ways to send text |
+//! | [`fleet`] | follows membership, pumps feeds into the router |
+//! | [`admission`] | the door |
+//! | [`control`] | looking into the server and changing it |
+//! | [`service`] | routes, health, models, metrics, listening |
+//! | [`error`], [`metrics`] | what went wrong; what is counted |
+//!
+//! Cancellation has one path: hyper drops the response body or the handler's future, and
+//! everything the request held goes with it.
+
+mod admission;
+mod answer;
+mod collect;
+mod control;
+mod error;
+mod exchange;
+mod fleet;
+mod logprobs;
+mod metrics;
+mod pipeline;
+mod service;
+mod stream;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use contract::{Clock, ModelName};
+use preprocess::Preprocessor;
+use router::Router;
+use telemetry::Registry;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use transport::Changes;
+
+pub use crate::control::{Access, FleetCommand, FleetError, random_token};
+pub use crate::service::serve;
+
+use crate::admission::Admission;
+use crate::fleet::Fleet;
+use crate::metrics::FrontendMetrics;
+use crate::pipeline::Pipeline;
+
+/// Limits and access.
+#[derive(Clone, Debug)]
+pub struct FrontendConfig {
+    /// Requests held at once, whatever their state.
+    pub max_requests: usize,
+    pub max_body_bytes: usize,
+    pub access: Access,
+    /// Tokens per block, the same as the workers'.
+    pub block_size: usize,
+}
+
+/// What the frontend is made of.
+#[derive(Debug)]
+pub struct Parts {
+    pub model: ModelName,
+    pub preprocessor: Preprocessor,
+    pub router: Router,
+    pub registry: Registry,
+    pub clock: Clock,
+    /// Whoever can start and stop workers, if anyone here can.
+    pub fleet_commands: Option<mpsc::Sender<FleetCommand>>,
+}
+
+/// What every handler sees.
+#[derive(Debug)]
+struct App {
+    model: ModelName,
+    preprocessor: Preprocessor,
+    pipeline: Pipeline,
+    admission: Arc<Admission>,
+    metrics: Arc<FrontendMetrics>,
+    registry: Registry,
+    clock: Clock,
+    access: Access,
+    max_body_bytes: usize,
+    fleet_commands: Option<mpsc::Sender<FleetCommand>>,
+    /// Unix time when the clock showed zero.
+    origin: Duration,
+}
+
+impl App {
+    fn unix_now(&self) -> u64 {
+        (self.origin + (self.clock.now() - contract::Moment::ZERO)).as_secs()
+    }
+
+    /// Whether any worker is a simulation.
+    fn simulated(&self) -> bool {
+        self.pipeline.fleet.simulated()
+    }
+}
+
+/// A running frontend, without its listeners. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Frontend {
+    app: Arc<App>,
+}
+
+impl Frontend {
+    /// Starts to follow `changes` on `tasks`; stops following once `stop` fires.
+    pub fn start(
+        config: FrontendConfig,
+        parts: Parts,
+        changes: Changes,
+        (tasks, stop): (&TaskTracker, &CancellationToken),
+    ) -> Self {
+        let metrics = FrontendMetrics::new(&parts.registry, parts.clock, &parts.model);
+        let fleet = Fleet::new(parts.router.clone(), Arc::clone(&metrics));
+        tasks.spawn(fleet.clone().follow(changes, tasks.clone(), stop.clone()));
+        let pipeline = Pipeline {
+            router: parts.router,
+            fleet,
+            metrics: Arc::clone(&metrics),
+            clock: parts.clock,
+            block_size: config.block_size,
+        };
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        Self {
+            app: Arc::new(App {
+                model: parts.model,
+                preprocessor: parts.preprocessor,
+                pipeline,
+                admission: Admission::new(config.max_requests),
+                metrics,
+                registry: parts.registry,
+                clock: parts.clock,
+                access: config.access,
+                max_body_bytes: config.max_body_bytes,
+                fleet_commands: parts.fleet_commands,
+                origin: since_epoch.saturating_sub(parts.clock.now() - contract::Moment::ZERO),
+            }),
+        }
+    }
+
+    /// The routes, for a listener or for a test.
+    pub fn service(&self) -> axum::Router {
+        service::routes(Arc::clone(&self.app))
+    }
+
+    /// Refuses new requests from now on.
+    pub fn close(&self) {
+        self.app.admission.close();
+    }
+
+    /// Requests being answered.
+    pub fn in_flight(&self) -> usize {
+        self.app.admission.inside()
+    }
+
+    /// Waits until no request is being answered.
+    pub async fn idle(&self) {
+        // A level that is looked at, not an edge that could be missed.
+        while self.in_flight() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}

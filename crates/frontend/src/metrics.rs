@@ -1,0 +1,290 @@
+//! What the frontend counts.
+//!
+//! The specification's `dynamo_frontend_*` families under the labels its dashboards use,
+//! and `homing_frontend_*` for what they lack. One [`RequestRecord`] follows a request from
+//! arrival to its end; dropping it before it was finished counts a client that went away,
+//! so no request leaves without a trace.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use contract::{Clock, ModelName, Moment, WorkerCard};
+use preprocess::CacheStats;
+use telemetry::{Counter, Gauge, Histogram, Metric, Registry, Summary, catalog};
+
+/// The part of the way on which time was spent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stage {
+    Prepare,
+    Route,
+    Dispatch,
+}
+
+/// Which endpoint a request came through; a label of `dynamo_frontend_requests_total`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    Chat,
+    Completions,
+}
+
+impl Endpoint {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Chat => "chat_completions",
+            Self::Completions => "completions",
+        }
+    }
+}
+
+/// The closed set of labels under which failures are counted: Dynamo's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ErrorType {
+    Validation,
+    NotFound,
+    Overload,
+    Unavailable,
+    Cancelled,
+    Internal,
+    NotImplemented,
+}
+
+impl ErrorType {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Validation => "validation",
+            Self::NotFound => "not_found",
+            Self::Overload => "overload",
+            Self::Unavailable => "unavailable",
+            Self::Cancelled => "cancelled",
+            Self::Internal => "internal",
+            Self::NotImplemented => "not_implemented",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct FrontendMetrics {
+    registry: Registry,
+    clock: Clock,
+    model: ModelName,
+    inflight: Gauge,
+    queued: Gauge,
+    disconnected: Gauge,
+    ttft: Histogram,
+    itl: Histogram,
+    duration: Histogram,
+    input_tokens: Histogram,
+    output_length: Histogram,
+    cached_tokens: Histogram,
+    output_tokens: Counter,
+    stages: [Histogram; 3],
+    ttft_window: Summary,
+    tpot_window: Summary,
+    retries: Counter,
+    tokenizer_cache: [MirroredTotal; 2],
+}
+
+/// A counter that follows a total kept elsewhere.
+#[derive(Debug)]
+struct MirroredTotal {
+    counter: Counter,
+    seen: AtomicU64,
+}
+
+impl MirroredTotal {
+    fn new(counter: Counter) -> Self {
+        Self { counter, seen: AtomicU64::new(0) }
+    }
+
+    fn follow(&self, total: u64) {
+        let before = self.seen.fetch_max(total, Ordering::Relaxed);
+        self.counter.add(total.saturating_sub(before));
+    }
+}
+
+impl FrontendMetrics {
+    pub(crate) fn new(registry: &Registry, clock: Clock, model: &ModelName) -> Arc<Self> {
+        let labels = [model.as_str()];
+        let histogram = |metric: &'static Metric| registry.histogram(metric, &labels);
+        Arc::new(Self {
+            registry: registry.clone(),
+            clock,
+            model: model.clone(),
+            inflight: registry.gauge(&catalog::FRONTEND_INFLIGHT_REQUESTS, &labels),
+            queued: registry.gauge(&catalog::FRONTEND_QUEUED_REQUESTS, &labels),
+            disconnected: registry.gauge(&catalog::FRONTEND_DISCONNECTED_CLIENTS, &[]),
+            ttft: histogram(&catalog::FRONTEND_TIME_TO_FIRST_TOKEN_SECONDS),
+            itl: histogram(&catalog::FRONTEND_INTER_TOKEN_LATENCY_SECONDS),
+            duration: histogram(&catalog::FRONTEND_REQUEST_DURATION_SECONDS),
+            input_tokens: histogram(&catalog::FRONTEND_INPUT_SEQUENCE_TOKENS),
+            output_length: histogram(&catalog::FRONTEND_OUTPUT_SEQUENCE_TOKENS),
+            cached_tokens: histogram(&catalog::FRONTEND_CACHED_TOKENS),
+            output_tokens: registry.counter(&catalog::FRONTEND_OUTPUT_TOKENS_TOTAL, &labels),
+            stages: ["prepare", "route", "dispatch"]
+                .map(|stage| registry.histogram(&catalog::FRONTEND_STAGE_SECONDS, &[stage])),
+            ttft_window: registry.summary(&catalog::FRONTEND_TTFT_WINDOW_SECONDS, &labels),
+            tpot_window: registry.summary(&catalog::FRONTEND_TPOT_WINDOW_SECONDS, &labels),
+            retries: registry.counter(&catalog::FRONTEND_RETRIES_TOTAL, &labels),
+            tokenizer_cache: [
+                &catalog::FRONTEND_TOKENIZER_CACHE_HITS_TOTAL,
+                &catalog::FRONTEND_TOKENIZER_CACHE_MISSES_TOTAL,
+            ]
+            .map(|metric| MirroredTotal::new(registry.counter(metric, &labels))),
+        })
+    }
+
+    pub(crate) fn stage(&self, stage: Stage, took: Duration) {
+        self.stages[stage as usize].observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn retried(&self) {
+        self.retries.inc();
+    }
+
+    pub(crate) fn set_queued(&self, requests: u64) {
+        self.queued.set(requests as f64);
+    }
+
+    pub(crate) fn set_tokenizer_cache(&self, stats: CacheStats) {
+        let [hits, misses] = &self.tokenizer_cache;
+        hits.follow(stats.hits);
+        misses.follow(stats.misses);
+    }
+
+    /// The limits of the served model, as its workers announce them.
+    pub(crate) fn describe_model(&self, card: &WorkerCard) {
+        let labels = [self.model.as_str()];
+        let set = |metric: &'static Metric, value: u32| {
+            self.registry.gauge(metric, &labels).set(f64::from(value));
+        };
+        set(&catalog::FRONTEND_MODEL_TOTAL_KV_BLOCKS, card.total_blocks);
+        set(&catalog::FRONTEND_MODEL_MAX_NUM_SEQS, card.slots);
+        set(&catalog::FRONTEND_MODEL_MAX_NUM_BATCHED_TOKENS, card.max_step_tokens);
+        set(&catalog::FRONTEND_MODEL_CONTEXT_LENGTH, card.max_context_tokens);
+        set(&catalog::FRONTEND_MODEL_KV_CACHE_BLOCK_SIZE, card.block_size);
+    }
+
+    /// Counts a request that ended before it was admitted.
+    pub(crate) fn refused(&self, endpoint: Endpoint, streaming: bool, error: ErrorType) {
+        self.count(endpoint, streaming, Some(error));
+    }
+
+    fn count(&self, endpoint: Endpoint, streaming: bool, error: Option<ErrorType>) {
+        let request_type = if streaming { "stream" } else { "unary" };
+        let (status, error_type) = match error {
+            None => ("success", ""),
+            Some(error) => ("error", error.label()),
+        };
+        let labels =
+            [self.model.as_str(), endpoint.label(), request_type, status, error_type];
+        self.registry.counter(&catalog::FRONTEND_REQUESTS_TOTAL, &labels).inc();
+    }
+}
+
+/// Follows one request.
+#[derive(Debug)]
+pub(crate) struct RequestRecord {
+    metrics: Arc<FrontendMetrics>,
+    endpoint: Endpoint,
+    streaming: bool,
+    arrived: Moment,
+    first_token: Option<Moment>,
+    last_token: Moment,
+    output_tokens: u64,
+    ended: bool,
+}
+
+impl RequestRecord {
+    pub(crate) fn begin(
+        metrics: &Arc<FrontendMetrics>,
+        endpoint: Endpoint,
+        streaming: bool,
+        arrived: Moment,
+    ) -> Self {
+        metrics.inflight.add(1.0);
+        Self {
+            metrics: Arc::clone(metrics),
+            endpoint,
+            streaming,
+            arrived,
+            first_token: None,
+            last_token: arrived,
+            output_tokens: 0,
+            ended: false,
+        }
+    }
+
+    /// What the engine said when it began one of the request's answers.
+    pub(crate) fn prompt(&self, prompt_tokens: u32, cached_tokens: u32) {
+        self.metrics.input_tokens.observe(f64::from(prompt_tokens));
+        self.metrics.cached_tokens.observe(f64::from(cached_tokens));
+    }
+
+    /// `count` more tokens are on their way to the client.
+    pub(crate) fn tokens(&mut self, count: usize) {
+        if count == 0 {
+            return;
+        }
+        let now = self.metrics.clock.now();
+        if self.first_token.is_none() {
+            let ttft = (now - self.arrived).as_secs_f64();
+            self.first_token = Some(now);
+            self.metrics.ttft.observe(ttft);
+            self.metrics.ttft_window.observe(now - Moment::ZERO, ttft);
+        } else {
+            // A step that yields several tokens yields each of them in its share of the gap.
+            let gap = (now - self.last_token).as_secs_f64() / count as f64;
+            self.metrics.itl.observe_many(gap, count as u64);
+        }
+        self.last_token = now;
+        self.output_tokens += count as u64;
+        self.metrics.output_tokens.add(count as u64);
+    }
+
+    pub(crate) fn finish(mut self) {
+        self.end(None);
+    }
+
+    pub(crate) fn fail(mut self, error: ErrorType) {
+        self.end(Some(error));
+    }
+
+    pub(crate) fn time_to_first_token(&self) -> Option<Duration> {
+        self.first_token.map(|first| first - self.arrived)
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.metrics.clock.now() - self.arrived
+    }
+
+    /// Mean time per output token after the first.
+    pub(crate) fn time_per_output_token(&self) -> Option<Duration> {
+        let first = self.first_token?;
+        let following = u32::try_from(self.output_tokens.checked_sub(1)?).ok()?;
+        (self.last_token - first).checked_div(following)
+    }
+
+    fn end(&mut self, error: Option<ErrorType>) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        let metrics = &self.metrics;
+        metrics.inflight.add(-1.0);
+        metrics.duration.observe(self.elapsed().as_secs_f64());
+        metrics.output_length.observe(self.output_tokens as f64);
+        if let Some(tpot) = self.time_per_output_token() {
+            metrics.tpot_window.observe(metrics.clock.now() - Moment::ZERO, tpot.as_secs_f64());
+        }
+        metrics.count(self.endpoint, self.streaming, error);
+    }
+}
+
+impl Drop for RequestRecord {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.metrics.disconnected.add(1.0);
+            self.end(Some(ErrorType::Cancelled));
+        }
+    }
+}

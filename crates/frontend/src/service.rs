@@ -1,0 +1,149 @@
+//! Routes, the small endpoints, and listening.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use axum::{Json, Router};
+use http::{HeaderMap, Method, StatusCode, Uri, header};
+use openai::{Model, ModelList, ObjectKind};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::App;
+use crate::control;
+use crate::error::ApiError;
+use crate::exchange;
+use crate::metrics::Endpoint;
+
+/// Control requests are tiny.
+const CONTROL_BODY_BYTES: usize = 64 << 10;
+
+pub(crate) fn routes(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/v1/chat/completions", post(chat))
+        .route("/v1/completions", post(completions))
+        .route("/v1/models", get(models))
+        .route("/v1/models/{*model}", get(model))
+        .route("/health", get(health))
+        .route("/live", get(live))
+        .route("/ready", get(ready))
+        .route("/metrics", get(metrics))
+        .route("/openapi.json", get(openapi))
+        .route("/router", get(control::router).put(control::set_router))
+        .route("/workers", get(control::workers).post(control::add_worker))
+        .route("/workers/{id}", delete(control::remove_worker))
+        .route("/decisions", get(control::decisions))
+        .route("/reset_prefix_cache", post(control::reset_prefix_cache))
+        .route("/", get(status_page))
+        .fallback(unknown_path)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::max(CONTROL_BODY_BYTES))
+        .with_state(app)
+}
+
+/// Serves `routes` on `listener` until `drain` fires, then until the last connection ends.
+pub async fn serve(listener: TcpListener, routes: Router, drain: CancellationToken) {
+    use axum::serve::ListenerExt as _;
+    let listener = listener.tap_io(|stream| {
+        // A token should leave when it is written, not when a packet is full.
+        if let Err(error) = stream.set_nodelay(true) {
+            warn!(%error, "no delay could not be set");
+        }
+    });
+    let served = axum::serve(listener, routes).with_graceful_shutdown(drain.cancelled_owned());
+    if let Err(error) = served.await {
+        warn!(%error, "listener failed");
+    }
+}
+
+async fn chat(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
+    exchange::handle(app, Endpoint::Chat, &headers, body).await
+}
+
+async fn completions(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
+    exchange::handle(app, Endpoint::Completions, &headers, body).await
+}
+
+async fn models(State(app): State<Arc<App>>) -> Json<ModelList> {
+    Json(ModelList { object: ObjectKind::List, data: vec![describe(&app)] })
+}
+
+async fn model(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+) -> Result<Json<Model>, ApiError> {
+    if name != app.model.as_str() {
+        return Err(ApiError::unknown_model(&name, app.model.as_str()));
+    }
+    Ok(Json(describe(&app)))
+}
+
+fn describe(app: &App) -> Model {
+    Model {
+        id: app.model.as_str().to_owned(),
+        object: ObjectKind::Model,
+        created: app.origin.as_secs(),
+        owned_by: "homing".to_owned(),
+        max_model_len: Some(app.preprocessor.max_context_tokens()),
+        simulated: app.simulated(),
+    }
+}
+
+/// 200 while there is a worker to send requests to.
+async fn health(State(app): State<Arc<App>>) -> Response {
+    let workers = app.pipeline.router.workers();
+    let serving = workers.iter().filter(|worker| !worker.draining).count();
+    let (status, word) = match (app.admission.is_closed(), serving) {
+        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+        (false, 0) => (StatusCode::SERVICE_UNAVAILABLE, "no worker"),
+        (false, _) => (StatusCode::OK, "healthy"),
+    };
+    let names: Vec<&str> = workers.iter().map(|worker| worker.card.name.as_str()).collect();
+    let body: Value = json!({
+        "status": word,
+        "model": app.model,
+        "workers": names,
+        "in_flight": app.admission.inside(),
+    });
+    (status, Json(body)).into_response()
+}
+
+/// 200 while the process answers at all.
+async fn live() -> &'static str {
+    "live\n"
+}
+
+/// The same question as health, for probes: may requests be sent here?
+async fn ready(app: State<Arc<App>>) -> StatusCode {
+    health(app).await.status()
+}
+
+async fn metrics(State(app): State<Arc<App>>) -> Response {
+    app.metrics.set_queued(app.pipeline.router.total_queued());
+    app.metrics.set_tokenizer_cache(app.preprocessor.cache_stats());
+    let text = app.registry.render(app.clock.now() - contract::Moment::ZERO);
+    ([(header::CONTENT_TYPE, telemetry::CONTENT_TYPE)], text).into_response()
+}
+
+async fn openapi() -> Json<Value> {
+    Json(openai::openapi::document(env!("CARGO_PKG_VERSION")))
+}
+
+async fn status_page() -> Html<&'static str> {
+    Html(include_str!("status_page.html"))
+}
+
+async fn unknown_path(method: Method, uri: Uri) -> ApiError {
+    let message = format!("There is no {method} {}; GET /openapi.json lists what there is.", uri.path());
+    ApiError::new(StatusCode::NOT_FOUND, message).code("unknown_path")
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> ApiError {
+    let message = format!("{} does not take {method}.", uri.path());
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message).code("method_not_allowed")
+}

@@ -1,0 +1,193 @@
+//! A streamed answer: server-sent events, written as tokens arrive.
+//!
+//! The body is polled by the connection. Each poll drains everything that has gathered into
+//! one buffer, so a client that keeps up gets every token at once and one that lags gets
+//! many events in one write. Events of different prompts interleave.
+//!
+//! # Guarantees
+//!
+//! - The first event of a chat carries role and text together; there is no early role event
+//!   that a client could mistake for a first token.
+//! - Text is whole characters. A usage event comes only when asked for, with no choices.
+//!   `[DONE]` is last, also after an error.
+//! - Dropping the body (the client hung up) drops the exchange and so cancels the request.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use contract::LinkError;
+use http::{HeaderValue, StatusCode, header};
+use http_body::Frame;
+use openai::{Delta, EventWriter, Logprobs, Usage, sse};
+use tracing::warn;
+
+use crate::answer::Piece;
+use crate::error::ApiError;
+use crate::exchange::Exchange;
+use crate::logprobs;
+use crate::metrics::Endpoint;
+
+/// A frame is sent once it has this size, even if more is ready.
+const FRAME_BYTES: usize = 32 << 10;
+
+pub(crate) fn response(exchange: Exchange) -> Response {
+    let body = Body::new(EventStream::new(exchange));
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+    ];
+    (headers, body).into_response()
+}
+
+struct EventStream {
+    /// Gone once the stream has ended.
+    exchange: Option<Exchange>,
+    writer: EventWriter,
+    /// Answers whose first event is out.
+    begun: Vec<bool>,
+    text: String,
+}
+
+impl EventStream {
+    fn new(exchange: Exchange) -> Self {
+        let model = exchange.app.model.as_str();
+        let writer = match exchange.endpoint {
+            Endpoint::Chat => EventWriter::chat(&exchange.id, exchange.created, model),
+            Endpoint::Completions => EventWriter::completion(&exchange.id, exchange.created, model),
+        };
+        let begun = vec![false; exchange.answers.len()];
+        Self { exchange: Some(exchange), writer, begun, text: String::new() }
+    }
+
+    /// Writes what is ready. `Some` when the stream ends here.
+    fn drain(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Option<Result<(), LinkError>> {
+        let exchange = self.exchange.as_mut()?;
+        let mut waiting = false;
+        for at in 0..exchange.answers.len() {
+            loop {
+                if out.len() >= FRAME_BYTES {
+                    return None;
+                }
+                self.text.clear();
+                if let (false, Some(echo)) = (self.begun[at], exchange.echoes.get(at)) {
+                    self.text.push_str(echo);
+                }
+                match exchange.answers[at].poll_piece(context, &mut self.text) {
+                    Poll::Pending => {
+                        waiting = true;
+                        break;
+                    }
+                    Poll::Ready(None) => break,
+                    Poll::Ready(Some(Err(error))) => return Some(Err(error)),
+                    Poll::Ready(Some(Ok(piece))) => {
+                        exchange.record.tokens(piece.chunk.tokens.len());
+                        let begun = &mut self.begun[at];
+                        write_piece(exchange, (&self.writer, &self.text), (at, begun), &piece, out);
+                    }
+                }
+            }
+        }
+        (!waiting).then_some(Ok(()))
+    }
+
+    fn end(&mut self, outcome: Result<(), LinkError>, out: &mut Vec<u8>) {
+        let Some(exchange) = self.exchange.take() else { return };
+        match outcome {
+            Ok(()) => {
+                if exchange.include_usage {
+                    self.writer.usage_event(out, &total_usage(&exchange), None);
+                }
+                exchange.record.finish();
+            }
+            Err(error) => {
+                warn!(id = exchange.id, %error, "stream broke off");
+                let error = ApiError::new(StatusCode::BAD_GATEWAY, "The worker broke off.")
+                    .code("stream_interrupted");
+                sse::error_event(out, &error.body());
+                exchange.record.fail(error.error_type());
+            }
+        }
+        sse::done(out);
+    }
+}
+
+fn write_piece(
+    exchange: &Exchange,
+    (writer, text): (&EventWriter, &str),
+    (at, begun): (usize, &mut bool),
+    piece: &Piece,
+    out: &mut Vec<u8>,
+) {
+    // Text that is held back (half a character, a possible stop string) has nothing to say.
+    if text.is_empty() && piece.finish.is_none() {
+        return;
+    }
+    let answer = &exchange.answers[at];
+    let nvext = piece.finish.and_then(|_| answer.extensions(&exchange.extensions, &exchange.record));
+    let nvext = nvext.map(|nvext| nvext.to_string());
+    let preprocessor = &exchange.app.preprocessor;
+    let (chat, completion);
+    let logprobs = match exchange.endpoint {
+        _ if piece.chunk.logprobs.is_empty() => None,
+        Endpoint::Chat => {
+            chat = logprobs::chat(preprocessor, &piece.chunk);
+            Some(Logprobs::Chat(&chat))
+        }
+        Endpoint::Completions => {
+            completion = logprobs::completion(preprocessor, &piece.chunk);
+            Some(Logprobs::Completion(&completion))
+        }
+    };
+    let delta = Delta {
+        index: answer.index,
+        role: !*begun,
+        text,
+        finish: piece.finish,
+        usage: exchange.continuous_usage.then_some(&answer.usage),
+        logprobs,
+        nvext: nvext.as_deref(),
+    };
+    writer.event(out, &delta);
+    *begun = true;
+}
+
+/// The usage of all answers together.
+pub(crate) fn total_usage(exchange: &Exchange) -> Usage {
+    let (mut prompt, mut output, mut cached) = (0, 0, 0);
+    for answer in &exchange.answers {
+        prompt += answer.usage.prompt_tokens;
+        output += answer.usage.completion_tokens;
+        cached += answer.usage.prompt_tokens_details.unwrap_or_default().cached_tokens;
+    }
+    Usage::new(prompt, output, cached)
+}
+
+impl http_body::Body for EventStream {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.exchange.is_none() {
+            return Poll::Ready(None);
+        }
+        let mut out = Vec::new();
+        if let Some(outcome) = self.drain(context, &mut out) {
+            self.end(outcome, &mut out);
+        }
+        if out.is_empty() {
+            return Poll::Pending;
+        }
+        Poll::Ready(Some(Ok(Frame::data(out.into()))))
+    }
+}

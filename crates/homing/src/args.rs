@@ -1,0 +1,146 @@
+//! What can be said on the command line.
+//!
+//! The same definitions serve the environment and the configuration file: [`crate::config`]
+//! turns both into arguments and puts them before the real ones, so that a value is checked
+//! by one parser whatever its source, and `docs/config.md` is generated from here.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use router::{BlockWeights, Mode, ModeName};
+
+/// Sends every turn of an LLM conversation home: to the replica that already holds its KV
+/// cache.
+#[derive(Debug, Parser)]
+#[command(name = "homing", version, args_override_self = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// The whole system in one process: simulated workers, router, OpenAI-compatible API
+    ///
+    /// Starts N simulated GPU workers and an OpenAI-compatible server that routes to them by
+    /// KV cache, prints the addresses to open, and runs until Ctrl-C. Nothing is downloaded.
+    #[command(after_help = DEMO_EXAMPLES, args_override_self = true)]
+    Demo(Box<DemoArgs>),
+    /// Inspect the configuration
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print what is in force and where each value comes from
+    ///
+    /// Takes the same options as `demo`. Sources, strongest first: command line, environment
+    /// (HOMING_*, then the DYN_* names of NVIDIA Dynamo), configuration file, default.
+    #[command(args_override_self = true)]
+    Show(Box<DemoArgs>),
+}
+
+const DEMO_EXAMPLES: &str = "\
+Examples:
+  homing demo                                        three simulated H200 workers
+  homing demo --workers 4 --profile 2xh100-llama-70b-fp8-draft
+  homing demo --router-mode round-robin              for comparison; PUT /router switches live
+  homing demo --http-port 0 --console-port 0         any free ports, printed at start";
+
+/// Options of the demo. Each is also `HOMING_<NAME>` in the environment and `name = value`
+/// in the configuration file.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Port of the OpenAI-compatible API; 0 picks a free one
+    #[arg(long, default_value_t = 8000, help_heading = "Addresses")]
+    pub(crate) http_port: u16,
+    /// Port of the web page; 0 picks a free one
+    #[arg(long, default_value_t = 3000, help_heading = "Addresses")]
+    pub(crate) console_port: u16,
+    /// Address to listen on; beyond loopback, changing anything needs the control token
+    #[arg(long, default_value = "127.0.0.1", help_heading = "Addresses")]
+    pub(crate) host: IpAddr,
+    /// Token for operations that change the server (router mode, cache reset, workers)
+    ///
+    /// Sent as `Authorization: Bearer TOKEN`. Not needed on loopback unless set; made up and
+    /// printed when listening beyond loopback without one.
+    #[arg(long, help_heading = "Addresses")]
+    pub(crate) control_token: Option<String>,
+
+    /// Do not drive load at the API; talk to it yourself
+    #[arg(long, help_heading = "Workers")]
+    pub(crate) no_load: bool,
+    /// How many workers to simulate; by default as many as the profile describes
+    #[arg(long, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) workers: Option<u32>,
+    /// Simulated hardware and model: a built-in profile's name or the path of a TOML file
+    #[arg(long, default_value = engine::sim::DEFAULT_PROFILE, help_heading = "Workers")]
+    pub(crate) profile: String,
+    /// Seed of everything random; the same seed gives the same answers
+    #[arg(long, default_value_t = 42, help_heading = "Workers")]
+    pub(crate) seed: u64,
+    /// Tokens per KV block, in every worker and in the router; by default the profile's
+    #[arg(long, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) kv_cache_block_size: Option<u32>,
+
+    /// Name under which the model is served; by default the profile's
+    #[arg(long, help_heading = "Model")]
+    pub(crate) model_name: Option<String>,
+    /// Folder with tokenizer.json and chat template; by default an embedded vocabulary
+    #[arg(long, value_name = "DIR", help_heading = "Model")]
+    pub(crate) model_path: Option<PathBuf>,
+    /// Bytes that remember how text was tokenised
+    #[arg(long, default_value_t = 64 << 20, help_heading = "Model")]
+    pub(crate) tokenizer_cache_bytes: usize,
+
+    /// How a worker is chosen: kv-blocks, round-robin, random, least-loaded, power-of-two
+    #[arg(long, default_value_t = ModeName::KvBlocks, help_heading = "Routing")]
+    pub(crate) router_mode: ModeName,
+    /// What an uncached block costs, in blocks of decode load (kv-blocks)
+    #[arg(long, default_value_t = 1.0, help_heading = "Routing")]
+    pub(crate) overlap_score_weight: f64,
+    /// 0 takes the cheapest worker; above 0 draws by softmax (kv-blocks)
+    #[arg(long, default_value_t = 0.0, help_heading = "Routing")]
+    pub(crate) router_temperature: f64,
+    /// Requests that may wait at a worker beyond its batch slots before clients get 429
+    #[arg(long, default_value_t = 256, help_heading = "Routing")]
+    pub(crate) queue_limit: u32,
+    /// Routing decisions kept for GET /decisions
+    #[arg(long, default_value_t = 1000, help_heading = "Routing")]
+    pub(crate) decision_log: usize,
+
+    /// Requests held at once, whatever their state
+    #[arg(long, default_value_t = 16_384, help_heading = "Limits")]
+    pub(crate) max_requests: usize,
+    /// Largest request body
+    #[arg(long, default_value_t = 16 << 20, help_heading = "Limits")]
+    pub(crate) max_body_bytes: usize,
+    /// How long running streams may take to finish after SIGTERM, in seconds
+    #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
+    pub(crate) shutdown_grace: Duration,
+
+    /// Configuration file (TOML, one `name = value` per option)
+    #[arg(long, value_name = "FILE", help_heading = "General")]
+    pub(crate) config: Option<PathBuf>,
+    /// What to log to standard error: error, warn, info, debug, or a tracing filter
+    #[arg(long, default_value = "warn", help_heading = "General")]
+    pub(crate) log: String,
+}
+
+impl DemoArgs {
+    /// The router mode with its weights.
+    pub(crate) fn mode(&self) -> anyhow::Result<Mode> {
+        let weights = BlockWeights::new(self.overlap_score_weight, self.router_temperature)?;
+        Ok(Mode::new(self.router_mode, weights))
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}

@@ -1,0 +1,206 @@
+//! Where a setting comes from: command line over environment over file over default.
+//!
+//! The environment and the file are translated into arguments and put in front of the real
+//! ones; the last occurrence of an option wins, so precedence is an order in a list and
+//! every value is checked by the same parser. Each source is first parsed alone, so that a
+//! bad value is blamed on the variable or file it came from.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use clap::parser::ValueSource;
+use clap::{ArgAction, Command, CommandFactory as _};
+
+use crate::args::{Cli, DemoArgs};
+use crate::print;
+
+/// Names of NVIDIA Dynamo that mean one of our options.
+const DYNAMO_NAMES: [(&str, &str); 5] = [
+    ("router-mode", "DYN_ROUTER_MODE"),
+    ("kv-cache-block-size", "DYN_KV_CACHE_BLOCK_SIZE"),
+    ("overlap-score-weight", "DYN_KV_OVERLAP_SCORE_WEIGHT"),
+    ("router-temperature", "DYN_ROUTER_TEMPERATURE"),
+    ("http-port", "DYN_HTTP_PORT"),
+];
+
+/// A value that did not come from the command line.
+#[derive(Clone, Debug)]
+struct Setting {
+    value: String,
+    source: String,
+}
+
+type Layer = BTreeMap<String, Setting>;
+
+/// The program's arguments with file and environment put in front of them.
+pub(crate) fn layered_arguments(arguments: Vec<OsString>) -> anyhow::Result<Vec<OsString>> {
+    let Some(depth) = settings_depth(&arguments) else {
+        return Ok(arguments);
+    };
+    let (environment, file) = layers(&arguments)?;
+    let mut layered = arguments[..depth].to_vec();
+    for layer in [&file, &environment] {
+        let flags = flags(layer);
+        check(layer, &flags)?;
+        layered.extend(flags);
+    }
+    layered.extend_from_slice(&arguments[depth..]);
+    Ok(layered)
+}
+
+/// How many leading arguments name the command, if it is one that takes settings.
+fn settings_depth(arguments: &[OsString]) -> Option<usize> {
+    let word = |index: usize| arguments.get(index).and_then(|word| word.to_str());
+    match (word(1), word(2)) {
+        (Some("demo"), _) => Some(2),
+        (Some("config"), Some("show")) => Some(3),
+        _ => None,
+    }
+}
+
+fn layers(arguments: &[OsString]) -> anyhow::Result<(Layer, Layer)> {
+    let environment = environment_layer();
+    let file = match config_path(arguments, &environment) {
+        Some(path) => file_layer(Path::new(&path))?,
+        None => Layer::new(),
+    };
+    Ok((environment, file))
+}
+
+#[expect(clippy::disallowed_methods, reason = "this crate is the reader of the environment")]
+fn environment_layer() -> Layer {
+    let mut layer = Layer::new();
+    for argument in demo_command().get_arguments() {
+        let Some(name) = argument.get_long() else { continue };
+        for variable in variables(name) {
+            if let Ok(value) = std::env::var(&variable) {
+                layer.entry(name.to_owned()).or_insert(Setting { value, source: variable });
+            }
+        }
+    }
+    layer
+}
+
+/// The environment variables of an option, strongest first.
+fn variables(name: &str) -> Vec<String> {
+    let own = format!("HOMING_{}", name.to_uppercase().replace('-', "_"));
+    let dynamo = DYNAMO_NAMES.iter().filter(|(option, _)| *option == name);
+    std::iter::once(own).chain(dynamo.map(|(_, variable)| (*variable).to_owned())).collect()
+}
+
+/// `--config` must be known before the arguments can be parsed.
+fn config_path(arguments: &[OsString], environment: &Layer) -> Option<OsString> {
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        if word == OsStr::new("--config") {
+            return words.next().cloned();
+        }
+        if let Some(path) = word.to_str().and_then(|word| word.strip_prefix("--config=")) {
+            return Some(path.into());
+        }
+    }
+    environment.get("config").map(|setting| setting.value.clone().into())
+}
+
+fn file_layer(path: &Path) -> anyhow::Result<Layer> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the configuration file {}", path.display()))?;
+    let table: toml::Table = text
+        .parse()
+        .with_context(|| format!("the configuration file {} is not TOML", path.display()))?;
+    let mut layer = Layer::new();
+    for (key, value) in table {
+        let value = match value {
+            toml::Value::String(text) => text,
+            toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Float(number) => number.to_string(),
+            toml::Value::Boolean(flag) => flag.to_string(),
+            toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => {
+                bail!("{}: `{key}` must be a string, a number or a boolean", path.display())
+            }
+        };
+        let source = path.display().to_string();
+        layer.insert(key.replace('_', "-"), Setting { value, source });
+    }
+    Ok(layer)
+}
+
+fn flags(layer: &Layer) -> Vec<OsString> {
+    let switches: Vec<String> = demo_command()
+        .get_arguments()
+        .filter(|argument| matches!(argument.get_action(), ArgAction::SetTrue))
+        .filter_map(|argument| argument.get_long().map(str::to_owned))
+        .collect();
+    let mut flags = Vec::new();
+    for (name, setting) in layer {
+        if !switches.contains(name) {
+            flags.push(format!("--{name}={}", setting.value).into());
+        } else if matches!(setting.value.as_str(), "true" | "1") {
+            flags.push(format!("--{name}").into());
+        }
+    }
+    flags
+}
+
+/// Parses one layer alone, to name its source if it is wrong.
+fn check(layer: &Layer, flags: &[OsString]) -> anyhow::Result<()> {
+    for flag in flags {
+        let Err(error) = demo_command().try_get_matches_from([OsStr::new("demo"), flag]) else {
+            continue;
+        };
+        let name = flag.to_string_lossy();
+        let name = name.trim_start_matches("--").split('=').next().unwrap_or_default();
+        let source = layer.get(name).map_or("?", |setting| &setting.source);
+        let reason = error.to_string();
+        let reason = reason.trim_start_matches("error: ").lines().next().unwrap_or_default();
+        bail!("{source}: {reason}");
+    }
+    Ok(())
+}
+
+fn demo_command() -> Command {
+    let mut cli = Cli::command();
+    cli.build();
+    cli.find_subcommand("demo").expect("the demo is a subcommand").clone()
+}
+
+/// `homing config show`.
+pub(crate) fn show(args: &DemoArgs) -> anyhow::Result<()> {
+    // Resolving what can be wrong beyond single values is part of showing what is in force.
+    args.mode()?;
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let (environment, file) = layers(&arguments)?;
+    let matches = demo_command()
+        .try_get_matches_from(std::iter::once("demo".into()).chain(arguments[3..].to_vec()))?;
+    for argument in demo_command().get_arguments() {
+        let (Some(name), id) = (argument.get_long(), argument.get_id().as_str()) else { continue };
+        if matches!(name, "help" | "version") {
+            continue;
+        }
+        let typed = matches.value_source(id) == Some(ValueSource::CommandLine);
+        let (value, source) = match (typed, environment.get(name), file.get(name)) {
+            (true, ..) => (raw_value(&matches, id), "command line".to_owned()),
+            (_, Some(setting), _) | (_, _, Some(setting)) => {
+                (setting.value.clone(), setting.source.clone())
+            }
+            _ => (raw_value(&matches, id), "default".to_owned()),
+        };
+        let value = if name == "control-token" && !value.is_empty() { "(set)" } else { &value };
+        print::line(format_args!("{name:<24} {value:<32} # {source}"));
+    }
+    Ok(())
+}
+
+fn raw_value(matches: &clap::ArgMatches, id: &str) -> String {
+    match matches.get_raw(id) {
+        Some(values) => {
+            values.map(|value| value.to_string_lossy().into_owned()).collect::<Vec<_>>().join(",")
+        }
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

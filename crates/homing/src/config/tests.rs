@@ -1,0 +1,118 @@
+//! Precedence, blame, and the generated reference.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use clap::Parser as _;
+use expect_test::{expect, expect_file};
+
+use super::*;
+
+fn words(line: &str) -> Vec<OsString> {
+    line.split_whitespace().map(OsString::from).collect()
+}
+
+fn setting(value: &str, source: &str) -> Setting {
+    Setting { value: value.to_owned(), source: source.to_owned() }
+}
+
+fn file(text: &str) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+fn demo(arguments: Vec<OsString>) -> DemoArgs {
+    match Cli::try_parse_from(arguments).unwrap().command {
+        crate::args::Command::Demo(args) => *args,
+        crate::args::Command::Config { .. } => panic!("not the demo"),
+    }
+}
+
+#[test]
+fn the_command_line_wins_over_the_environment_over_the_file() {
+    let file = file("workers = 5\nhttp-port = 1\nno_load = true\n");
+    let layer = file_layer(file.path()).unwrap();
+    let environment = Layer::from([("http-port".to_owned(), setting("2", "HOMING_HTTP_PORT"))]);
+    let mut arguments = words("homing demo");
+    arguments.extend(flags(&layer));
+    arguments.extend(flags(&environment));
+    arguments.extend(words("--console-port 3"));
+    let args = demo(arguments.clone());
+    assert_eq!((args.workers, args.http_port, args.console_port), (Some(5), 2, 3));
+    assert!(args.no_load);
+    arguments.extend(words("--http-port=9"));
+    assert_eq!(demo(arguments).http_port, 9);
+}
+
+#[test]
+fn a_bad_value_is_blamed_on_its_source() {
+    let layer = Layer::from([("http-port".to_owned(), setting("many", "HOMING_HTTP_PORT"))]);
+    let error = check(&layer, &flags(&layer)).unwrap_err();
+    expect!["HOMING_HTTP_PORT: invalid value 'many' for '--http-port <HTTP_PORT>': invalid digit found in string"]
+        .assert_eq(&error.to_string());
+    let layer = Layer::from([("wokers".to_owned(), setting("3", "homing.toml"))]);
+    let error = check(&layer, &flags(&layer)).unwrap_err();
+    expect!["homing.toml: unexpected argument '--wokers' found"].assert_eq(&error.to_string());
+}
+
+#[test]
+fn a_file_that_is_not_there_or_not_toml_is_named() {
+    let missing = file_layer(Path::new("no-such-file.toml")).unwrap_err();
+    assert!(missing.to_string().contains("no-such-file.toml"));
+    let broken = file("a = [");
+    assert!(file_layer(broken.path()).unwrap_err().to_string().contains("is not TOML"));
+    let nested = file("[table]\na = 1\n");
+    assert!(file_layer(nested.path()).unwrap_err().to_string().contains("`table`"));
+}
+
+#[test]
+fn dynamo_names_mean_our_options() {
+    assert_eq!(variables("router-mode"), ["HOMING_ROUTER_MODE", "DYN_ROUTER_MODE"]);
+    assert_eq!(variables("seed"), ["HOMING_SEED"]);
+    let command = demo_command();
+    for (option, _) in DYNAMO_NAMES {
+        assert!(command.get_arguments().any(|a| a.get_long() == Some(option)), "{option}");
+    }
+}
+
+#[test]
+fn the_config_file_is_found_however_it_is_written() {
+    let none = Layer::new();
+    assert_eq!(config_path(&words("homing demo --config a.toml"), &none), Some("a.toml".into()));
+    assert_eq!(config_path(&words("homing demo --config=b.toml"), &none), Some("b.toml".into()));
+    let environment = Layer::from([("config".to_owned(), setting("c.toml", "HOMING_CONFIG"))]);
+    assert_eq!(config_path(&words("homing demo"), &environment), Some("c.toml".into()));
+    assert_eq!(config_path(&words("homing demo"), &none), None);
+}
+
+/// `docs/config.md` is generated: `UPDATE_EXPECT=1 cargo test -p homing` writes it anew.
+#[test]
+fn the_reference_is_fresh() {
+    let mut page = String::from(
+        "# Configuration\n\n\
+         Generated from the command line's definitions by `UPDATE_EXPECT=1 cargo test -p homing`.\n\n\
+         Sources, strongest first: command line, environment, configuration file (`--config FILE`, TOML,\n\
+         one `name = value` per option), default. `homing config show` prints what is in force and where\n\
+         each value comes from.\n",
+    );
+    let mut heading = "";
+    let command = demo_command();
+    for argument in command.get_arguments() {
+        let (Some(name), Some(help)) = (argument.get_long(), argument.get_help()) else { continue };
+        if matches!(name, "help" | "version") {
+            continue;
+        }
+        let group = argument.get_help_heading().unwrap_or("General");
+        if group != heading {
+            heading = group;
+            write!(page, "\n## {group}\n\n| option | environment | default | meaning |\n|---|---|---|---|\n").unwrap();
+        }
+        let variables: Vec<_> = variables(name).iter().map(|name| format!("`{name}`")).collect();
+        let default: Vec<_> =
+            argument.get_default_values().iter().map(|value| format!("`{}`", value.to_string_lossy())).collect();
+        writeln!(page, "| `--{name}` | {} | {} | {help} |", variables.join(", "), default.join(" ")).unwrap();
+    }
+    expect_file!["../../../../docs/config.md"].assert_eq(&page);
+}

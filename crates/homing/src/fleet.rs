@@ -1,0 +1,93 @@
+//! The simulated workers of this process: starts them, and adds or removes them while
+//! serving.
+//!
+//! One task owns the workers. The API asks it through [`frontend::FleetCommand`]; it tells
+//! the routing side through the roster, exactly as a discovery service would.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use contract::{WorkerCard, WorkerId};
+use engine::sim::{AnswerBank, Profile, SimExecutor};
+use frontend::{FleetCommand, FleetError};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use transport::{Change, Roster};
+use worker::{Worker, WorkerContext};
+
+/// How every worker of the fleet is built.
+#[derive(Debug)]
+pub(crate) struct Blueprint {
+    pub(crate) profile: Profile,
+    pub(crate) answers: Arc<AnswerBank>,
+    pub(crate) seed: u64,
+    pub(crate) context: WorkerContext,
+}
+
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    blueprint: Blueprint,
+    roster: Roster,
+    workers: BTreeMap<WorkerId, Worker>,
+    next: u64,
+    /// Removals under way.
+    drains: TaskTracker,
+}
+
+impl Fleet {
+    pub(crate) fn new(blueprint: Blueprint, roster: Roster) -> Self {
+        Self { blueprint, roster, workers: BTreeMap::new(), next: 0, drains: TaskTracker::new() }
+    }
+
+    /// Starts one more worker and announces it.
+    pub(crate) async fn add(&mut self) -> WorkerCard {
+        let id = WorkerId(self.next);
+        self.next += 1;
+        let Blueprint { profile, answers, seed, context } = &self.blueprint;
+        let card = profile.card(id, &format!("worker-{id}"));
+        let executor = SimExecutor::new(profile, Arc::clone(answers), *seed);
+        let (worker, member) = Worker::start(card.clone(), executor, context);
+        self.workers.insert(id, worker);
+        self.roster.announce(Change::Joined(member)).await;
+        card
+    }
+
+    /// Takes a worker out: nothing new is sent to it, what it runs finishes, then it leaves.
+    async fn remove(&mut self, id: WorkerId) -> Result<(), FleetError> {
+        let worker = self.workers.remove(&id).ok_or(FleetError::UnknownWorker)?;
+        self.roster.announce(Change::Draining(id)).await;
+        let roster = self.roster.clone();
+        self.drains.spawn(async move {
+            worker.drain().await;
+            roster.announce(Change::Left(id)).await;
+        });
+        Ok(())
+    }
+
+    /// Serves commands until `stop` fires, then lets every worker finish.
+    pub(crate) async fn run(
+        mut self,
+        mut commands: mpsc::Receiver<FleetCommand>,
+        stop: CancellationToken,
+    ) {
+        while let Some(Some(command)) = stop.run_until_cancelled(commands.recv()).await {
+            // An asker that left does not need the answer.
+            match command {
+                FleetCommand::Add { reply } => {
+                    let card = self.add().await;
+                    let _ = reply.send(Ok(card));
+                }
+                FleetCommand::Remove { worker, reply } => {
+                    let outcome = self.remove(worker).await;
+                    let _ = reply.send(outcome);
+                }
+            }
+        }
+        for worker in std::mem::take(&mut self.workers).into_values() {
+            self.drains.spawn(worker.drain());
+        }
+        self.drains.close();
+        self.drains.wait().await;
+    }
+}

@@ -1,0 +1,39 @@
+//! The `homing` program: reads arguments and the environment, wires the crates together,
+//! and waits for a signal.
+//!
+//! Everything that decides lives in the crates below; this one only chooses which of them
+//! run in this process. It is the only reader of the command line and of environment
+//! variables.
+
+mod args;
+mod config;
+mod demo;
+mod fleet;
+mod print;
+mod simulation;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command, ConfigCommand};
+
+fn main() -> ExitCode {
+    let cli = match config::layered_arguments(std::env::args_os().collect()) {
+        Ok(arguments) => Cli::parse_from(arguments),
+        Err(error) => return fail(&error),
+    };
+    let outcome = match cli.command {
+        Command::Demo(args) => demo::run(args),
+        Command::Config { command: ConfigCommand::Show(args) } => config::show(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    print::error(format_args!("{error:#}"));
+    ExitCode::FAILURE
+}

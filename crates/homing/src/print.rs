@@ -1,0 +1,12 @@
+//! The few lines this program says to a person. Everything else is a log.
+
+use std::fmt::Arguments;
+
+#[expect(clippy::print_stdout, reason = "the one place that talks to a person")]
+pub(crate) fn line(text: Arguments<'_>) {
+    println!("{text}");
+}
+
+pub(crate) fn error(text: Arguments<'_>) {
+    eprintln!("homing: {text}");
+}

@@ -1,0 +1,33 @@
+//! What a simulated worker needs from the rest: a profile, and something to say.
+//!
+//! The engine knows tokens only, so the text is prepared here: our own articles are cut into
+//! paragraphs, tokenised once, and shared by all workers.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use engine::sim::{AnswerBank, Profile};
+use preprocess::{Preprocessor, corpus};
+
+/// Every simulated answer begins with this, so that nobody takes it for a model's.
+const OPENING: &str = "[simulated] ";
+
+/// A built-in profile by name, or one from a file.
+pub(crate) fn profile(name: &str) -> anyhow::Result<Profile> {
+    if name.ends_with(".toml") {
+        return Profile::load(Path::new(name)).with_context(|| format!("profile {name}"));
+    }
+    Ok(Profile::named(name)?)
+}
+
+/// The articles in the tokens of the served model.
+pub(crate) fn answers(preprocessor: &Preprocessor) -> anyhow::Result<Arc<AnswerBank>> {
+    let mut articles = Vec::new();
+    for article in corpus::articles() {
+        let passages = article.paragraphs.iter();
+        let passages = passages.map(|text| preprocessor.encode_plain(&format!("{text}\n\n")));
+        articles.push(passages.collect::<Result<_, _>>()?);
+    }
+    Ok(Arc::new(AnswerBank::new(preprocessor.encode_plain(OPENING)?, articles)))
+}

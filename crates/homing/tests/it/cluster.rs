@@ -1,0 +1,259 @@
+//! A frontend, a router and simulated workers over in-memory links, driven through the HTTP
+//! service without a socket. What runs is what ships; only the clock is paused.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use contract::{Clock, Moment, WorkerId};
+use engine::sim::{AnswerBank, Profile, SimExecutor};
+use frontend::{Access, Frontend, FrontendConfig, Parts};
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use openai::{ChatCompletionChunk, Usage};
+use preprocess::{PreprocessConfig, Preprocessor, corpus};
+use router::{Router, RouterConfig, WorkerView};
+use serde_json::{Value, json};
+use telemetry::Registry;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
+use transport::{Change, Roster, roster};
+use worker::{Worker, WorkerContext};
+
+pub(crate) struct Cluster {
+    pub(crate) frontend: Frontend,
+    pub(crate) router: Router,
+    pub(crate) clock: Clock,
+    pub(crate) roster: Roster,
+    pub(crate) workers: Vec<Worker>,
+    pub(crate) model: String,
+    pub(crate) registry: Registry,
+    _tasks: TaskTracker,
+}
+
+/// How a test wants its cluster.
+pub(crate) struct Setup {
+    pub(crate) mode: &'static str,
+    pub(crate) workers: u64,
+    pub(crate) queue_limit: u32,
+    pub(crate) profile: Profile,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        let profile = Profile::named(engine::sim::DEFAULT_PROFILE).unwrap();
+        Self { mode: "kv-blocks", workers: 3, queue_limit: 256, profile }
+    }
+}
+
+impl Cluster {
+    pub(crate) async fn start(setup: Setup) -> Self {
+        let Setup { mode, workers, queue_limit, profile } = setup;
+        let clock = Clock::start();
+        let registry = Registry::new();
+        let preprocessor = Preprocessor::embedded(PreprocessConfig {
+            max_context_tokens: profile.max_context_tokens,
+            ..PreprocessConfig::default()
+        });
+        let answers = answers(&preprocessor);
+        let config = RouterConfig {
+            mode: mode.parse().unwrap(),
+            seed: 1,
+            block_size: profile.block_size,
+            queue_limit,
+            decisions_kept: 100,
+        };
+        let router = Router::new(config, &registry, clock);
+        let (roster, changes) = roster();
+        let tasks = TaskTracker::new();
+        let parts = Parts {
+            model: profile.model.clone(),
+            preprocessor,
+            router: router.clone(),
+            registry: registry.clone(),
+            clock,
+            fleet_commands: None,
+        };
+        let config = FrontendConfig {
+            max_requests: 1000,
+            max_body_bytes: 1 << 20,
+            access: Access::Open,
+            block_size: profile.block_size as usize,
+        };
+        let frontend = Frontend::start(config, parts, changes, (&tasks, &CancellationToken::new()));
+        let context = WorkerContext { clock, registry: registry.clone(), epoch: 0 };
+        let mut started = Vec::new();
+        for id in 0..workers {
+            let card = profile.card(WorkerId(id), &format!("worker-{id}"));
+            let executor = SimExecutor::new(&profile, Arc::clone(&answers), 42);
+            let (worker, member) = Worker::start(card, executor, &context);
+            roster.announce(Change::Joined(member)).await;
+            started.push(worker);
+        }
+        let cluster = Self {
+            frontend,
+            router,
+            clock,
+            roster,
+            workers: started,
+            model: profile.model.as_str().to_owned(),
+            registry,
+            _tasks: tasks,
+        };
+        cluster.until("workers have joined", |c| c.views().len() == workers as usize).await;
+        cluster
+    }
+
+    pub(crate) fn views(&self) -> Vec<WorkerView> {
+        self.router.workers()
+    }
+
+    /// Waits on a level, with a deadline in virtual time.
+    pub(crate) async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        for _ in 0..10_000 {
+            if condition(self) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        panic!("waited in vain until {what}");
+    }
+
+    pub(crate) async fn call(&self, method: &str, path: &str, body: Option<Value>) -> Response<Body> {
+        let body = body.map_or(Body::empty(), |body| Body::from(body.to_string()));
+        let request = Request::builder().method(method).uri(path).body(body).unwrap();
+        self.frontend.service().oneshot(request).await.unwrap()
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let response = self.call("GET", path, None).await;
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        serde_json::from_slice(&bytes(response).await).unwrap()
+    }
+
+    pub(crate) fn chat(&self, messages: &[Value]) -> Chat<'_> {
+        let body = json!({ "model": self.model, "messages": messages });
+        Chat { cluster: self, body }
+    }
+}
+
+pub(crate) async fn bytes(response: Response<Body>) -> Bytes {
+    response.into_body().collect().await.unwrap().to_bytes()
+}
+
+fn answers(preprocessor: &Preprocessor) -> Arc<AnswerBank> {
+    let encode = |text: &str| preprocessor.encode_plain(text).unwrap();
+    let articles = corpus::articles().iter().map(|article| {
+        article.paragraphs.iter().map(|paragraph| encode(&format!("{paragraph}\n\n"))).collect()
+    });
+    Arc::new(AnswerBank::new(encode("[simulated] "), articles.collect()))
+}
+
+pub(crate) fn user(content: &str) -> Value {
+    json!({ "role": "user", "content": content })
+}
+
+pub(crate) fn assistant(content: &str) -> Value {
+    json!({ "role": "assistant", "content": content })
+}
+
+/// A chat request under construction.
+pub(crate) struct Chat<'a> {
+    cluster: &'a Cluster,
+    body: Value,
+}
+
+/// A streamed answer, measured.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) text: String,
+    pub(crate) usage: Usage,
+    pub(crate) worker: String,
+    pub(crate) began: Moment,
+    pub(crate) first_token: Duration,
+    pub(crate) total: Duration,
+    pub(crate) finish: String,
+    /// Events that carried text.
+    pub(crate) events: usize,
+}
+
+impl<'a> Chat<'a> {
+    pub(crate) fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
+        self.body[field] = value.into();
+        self
+    }
+
+    pub(crate) async fn send(self) -> Response<Body> {
+        self.cluster.call("POST", "/v1/chat/completions", Some(self.body)).await
+    }
+
+    /// Streams the answer to its end.
+    pub(crate) async fn answer(self) -> Answer {
+        let cluster = self.cluster;
+        let began = cluster.clock.now();
+        let response = self
+            .with("stream", true)
+            .with("stream_options", json!({ "include_usage": true }))
+            .send()
+            .await;
+        assert_eq!(response.status(), StatusCode::OK);
+        let worker = response.headers()["x-homing-worker"].to_str().unwrap().to_owned();
+        let mut body = response.into_body();
+        let mut parser = EventParser::default();
+        let mut first_token = None;
+        while let Some(frame) = body.frame().await {
+            parser.feed(&frame.unwrap().into_data().unwrap());
+            if !parser.text.is_empty() {
+                first_token.get_or_insert(cluster.clock.now() - began);
+            }
+        }
+        assert!(parser.done, "the stream ended without [DONE]");
+        Answer {
+            text: parser.text,
+            usage: parser.usage.expect("usage was asked for"),
+            worker,
+            began,
+            first_token: first_token.unwrap_or_default(),
+            total: cluster.clock.now() - began,
+            finish: parser.finish,
+            events: parser.events,
+        }
+    }
+}
+
+/// Understands our own events; each frame holds whole ones.
+#[derive(Default)]
+pub(crate) struct EventParser {
+    pub(crate) text: String,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) finish: String,
+    pub(crate) events: usize,
+    pub(crate) done: bool,
+}
+
+impl EventParser {
+    pub(crate) fn feed(&mut self, frame: &[u8]) {
+        let frame = std::str::from_utf8(frame).expect("frames hold whole characters");
+        for event in frame.split_terminator("\n\n") {
+            let event = event.strip_prefix("data: ").expect("every event is data");
+            assert!(!self.done, "nothing follows [DONE]");
+            if event == "[DONE]" {
+                self.done = true;
+                continue;
+            }
+            let chunk: ChatCompletionChunk = serde_json::from_str(event).expect("valid JSON");
+            for choice in chunk.choices {
+                if let Some(content) = choice.delta.content {
+                    self.text.push_str(&content);
+                    self.events += 1;
+                }
+                if let Some(finish) = choice.finish_reason {
+                    finish.as_str().clone_into(&mut self.finish);
+                }
+            }
+            self.usage = chunk.usage.or(self.usage);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The OpenAI wire format as we serve it.
+//!
+//! Requests come in as bytes and leave as checked values: whoever holds a [`ChatRequest`] or
+//! a [`CompletionRequest`] need not look at a range again. Responses are plain structures
+//! that also deserialise, so a client in this workspace speaks with the same types. HTTP
+//! statuses are not here: an error says what is wrong and with which field, and the
+//! frontend decides what that means on the wire.
+//!
+//! | module | what it fixes |
+//! |---|---|
+//! | [`request`] | both request bodies, their checks and [`RequestError`] |
+//! | [`response`] | both answers, models, usage, log-probabilities, errors |
+//! | [`sse`] | the fast writer for the events of a streamed answer |
+//! | [`openapi`] | the description of the whole HTTP interface |
+
+pub mod openapi;
+pub mod request;
+pub mod response;
+pub mod sse;
+
+pub use request::{
+    ChatRequest, CompletionRequest, Extensions, GenerationOptions, Message, Prompt, RequestError,
+    RequestErrorKind, Role,
+};
+pub use response::{
+    ChatChoice, ChatChunkChoice, ChatCompletion, ChatCompletionChunk, ChatDelta, ChatLogprobs,
+    ChatMessage, ChatTokenLogprob, Completion, CompletionChoice, CompletionLogprobs, ErrorBody,
+    ErrorDetail, FinishReason, Model, ModelList, ObjectKind, PromptTokensDetails, TopLogprob,
+    Usage,
+};
+pub use sse::{Delta, EventWriter, Logprobs};

@@ -1,0 +1,222 @@
+//! The description of the whole HTTP interface, as OpenAPI 3.1.
+//!
+//! Built by code next to the types it describes, so that a field and its description change
+//! together; a test checks that every reference leads somewhere and that what our own types
+//! serialise is what the schemas list. Paths that the frontend alone knows (router, workers,
+//! decisions) are described here too: one interface, one document.
+
+mod schemas;
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value, json};
+
+/// The document. `version` is the server's.
+pub fn document(version: &str) -> Value {
+    let mut paths = Map::new();
+    for group in [
+        generation_paths(),
+        model_paths(),
+        health_paths(),
+        control_paths(),
+    ] {
+        let Value::Object(group) = group else {
+            unreachable!("every group of paths is an object");
+        };
+        paths.extend(group);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Homing",
+            "version": version,
+            "description": "An OpenAI-compatible API over a pool of inference engines, \
+                            routed by KV cache."
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas::all(),
+            "securitySchemes": { "apiKey": { "type": "http", "scheme": "bearer" } }
+        },
+        "security": [{}, { "apiKey": [] }]
+    })
+}
+
+fn generation_paths() -> Value {
+    json!({
+        "/v1/chat/completions": {
+            "post": generation(
+                "createChatCompletion",
+                "Answers a conversation",
+                "ChatRequest",
+                ("ChatCompletion", "ChatCompletionChunk"),
+            )
+        },
+        "/v1/completions": {
+            "post": generation(
+                "createCompletion",
+                "Continues one or more prompts",
+                "CompletionRequest",
+                ("Completion", "Completion"),
+            )
+        }
+    })
+}
+
+fn generation(id: &str, summary: &str, request: &str, (whole, event): (&str, &str)) -> Value {
+    let mut operation = operation(id, summary, &[400, 401, 404, 413, 415, 429, 500, 503]);
+    operation["parameters"] = json!([
+        header("X-Request-ID", "Names the request; echoed in the answer"),
+        header("X-Session-ID", "Names the conversation"),
+        header(
+            "X-Correlation-ID",
+            "Names the conversation, for clients that send this one"
+        ),
+    ]);
+    operation["requestBody"] = body(request);
+    operation["responses"]["200"] = json!({
+        "description": "The answer: whole, or as server-sent events that end with `[DONE]`",
+        "headers": { "X-Request-ID": { "schema": { "type": "string" } } },
+        "content": {
+            "application/json": { "schema": reference(whole) },
+            "text/event-stream": {
+                "schema": {
+                    "type": "string",
+                    "description": format!("each `data:` line holds a {event}"),
+                }
+            }
+        }
+    });
+    operation
+}
+
+fn model_paths() -> Value {
+    let mut list = operation("listModels", "Lists the served models", &[]);
+    list["responses"]["200"] = json_answer("The models", "ModelList");
+    let mut show = operation("retrieveModel", "Describes one model", &[404]);
+    show["responses"]["200"] = json_answer("The model", "Model");
+    show["parameters"] = json!([path_parameter("model", "string")]);
+    json!({ "/v1/models": { "get": list }, "/v1/models/{model}": { "get": show } })
+}
+
+fn health_paths() -> Value {
+    let health = |id, summary, unavailable: &[u16]| {
+        let mut operation = operation(id, summary, unavailable);
+        operation["responses"]["200"] = json_answer("Yes", "Health");
+        operation
+    };
+    let mut metrics = operation("metrics", "Metrics for Prometheus", &[]);
+    metrics["responses"]["200"] = json!({
+        "description": "Prometheus text format 0.0.4",
+        "content": { "text/plain": { "schema": { "type": "string" } } }
+    });
+    let mut openapi = operation("openapi", "This document", &[]);
+    openapi["responses"]["200"] = json!({
+        "description": "OpenAPI 3.1",
+        "content": { "application/json": { "schema": { "type": "object" } } }
+    });
+    json!({
+        "/health": { "get": health("health", "Whether a worker can serve", &[503]) },
+        "/live": { "get": health("live", "Whether the process runs", &[]) },
+        "/ready": { "get": health("ready", "Whether to send requests here", &[503]) },
+        "/metrics": { "get": metrics },
+        "/openapi.json": { "get": openapi },
+    })
+}
+
+fn control_paths() -> Value {
+    let mut reset = operation(
+        "resetPrefixCache",
+        "Empties the prefix caches of all workers",
+        &[401, 503],
+    );
+    reset["responses"]["200"] = json_answer("What was emptied", "CacheReset");
+    let mut show_router = operation("showRouter", "The routing mode and its weights", &[]);
+    show_router["responses"]["200"] = json_answer("In force now", "Router");
+    let mut set_router = operation("setRouter", "Switches routing while serving", &[400, 401]);
+    set_router["requestBody"] = body("RouterChange");
+    set_router["responses"]["200"] = json_answer("In force now", "Router");
+    let mut list_workers = operation("listWorkers", "The workers, their load and cache", &[]);
+    list_workers["responses"]["200"] = json_answer("The workers", "WorkerList");
+    let mut add_worker = operation("addWorker", "Adds a worker while serving", &[400, 401, 409]);
+    add_worker["requestBody"] = body("WorkerRequest");
+    add_worker["responses"]["201"] = json_answer("The new worker", "Worker");
+    let mut remove_worker = operation(
+        "removeWorker",
+        "Drains a worker and removes it",
+        &[401, 404],
+    );
+    remove_worker["parameters"] = json!([path_parameter("id", "integer")]);
+    remove_worker["responses"]["202"] = json_answer("It drains", "Worker");
+    let mut decisions = operation(
+        "listDecisions",
+        "The last routing decisions, explained",
+        &[400],
+    );
+    decisions["parameters"] = json!([{
+        "name": "limit",
+        "in": "query",
+        "description": "How many, newest first",
+        "schema": { "type": "integer", "minimum": 1 }
+    }]);
+    decisions["responses"]["200"] = json_answer("Newest first", "DecisionList");
+    json!({
+        "/reset_prefix_cache": { "post": reset },
+        "/router": { "get": show_router, "put": set_router },
+        "/workers": { "get": list_workers, "post": add_worker },
+        "/workers/{id}": { "delete": remove_worker },
+        "/decisions": { "get": decisions },
+    })
+}
+
+fn operation(id: &str, summary: &str, failures: &[u16]) -> Value {
+    let responses: Map<_, _> = failures.iter().map(|&status| failure(status)).collect();
+    json!({ "operationId": id, "summary": summary, "responses": responses })
+}
+
+fn failure(status: u16) -> (String, Value) {
+    let description = match status {
+        400 => "The request is malformed or a field is invalid",
+        401 => "The key is missing or wrong",
+        404 => "There is no such thing",
+        409 => "It is there already",
+        413 => "The body is too large",
+        415 => "The body is not JSON",
+        429 => "All workers are full; Retry-After says when to come back",
+        503 => "No worker can serve",
+        _ => "The server failed",
+    };
+    (status.to_string(), json_answer(description, "Error"))
+}
+
+fn json_answer(description: &str, schema: &str) -> Value {
+    json!({
+        "description": description,
+        "content": { "application/json": { "schema": reference(schema) } }
+    })
+}
+
+fn body(schema: &str) -> Value {
+    json!({
+        "required": true,
+        "content": { "application/json": { "schema": reference(schema) } }
+    })
+}
+
+fn header(name: &str, description: &str) -> Value {
+    json!({
+        "name": name,
+        "in": "header",
+        "description": description,
+        "schema": { "type": "string" }
+    })
+}
+
+fn path_parameter(name: &str, kind: &str) -> Value {
+    json!({ "name": name, "in": "path", "required": true, "schema": { "type": kind } })
+}
+
+fn reference(schema: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{schema}") })
+}

@@ -1,0 +1,417 @@
+//! The schemas behind the paths.
+
+use serde_json::{Map, Value, json};
+
+use super::reference;
+
+pub(super) fn all() -> Value {
+    let mut schemas = Map::new();
+    for group in [
+        requests(),
+        parts(),
+        answers(),
+        logprobs(),
+        models(),
+        control(),
+        workers(),
+    ] {
+        let Value::Object(group) = group else {
+            unreachable!("every group of schemas is an object");
+        };
+        schemas.extend(group);
+    }
+    Value::Object(schemas)
+}
+
+fn requests() -> Value {
+    let mut chat = options();
+    chat["messages"] = json!({ "type": "array", "minItems": 1, "items": reference("Message") });
+    chat["logprobs"] = json!({ "type": ["boolean", "null"] });
+    chat["top_logprobs"] = json!({ "type": ["integer", "null"], "minimum": 0, "maximum": 20 });
+    let mut completion = options();
+    let ids = json!({ "type": "array", "minItems": 1, "items": { "type": "integer" } });
+    completion["prompt"] = json!({
+        "oneOf": [
+            { "type": "string", "minLength": 1 },
+            { "type": "array", "minItems": 1, "items": { "type": "string", "minLength": 1 } },
+            ids,
+            { "type": "array", "minItems": 1, "items": ids },
+        ]
+    });
+    completion["echo"] = json!({ "type": ["boolean", "null"] });
+    completion["best_of"] = json!({ "type": ["integer", "null"], "enum": [1, null] });
+    completion["logprobs"] = json!({ "type": ["integer", "null"], "minimum": 0, "maximum": 5 });
+    json!({
+        "ChatRequest": {
+            "type": "object",
+            "required": ["model", "messages"],
+            "properties": chat,
+            "description": "Unknown fields are ignored."
+        },
+        "CompletionRequest": {
+            "type": "object",
+            "required": ["model", "prompt"],
+            "properties": completion,
+            "description": "Unknown fields are ignored."
+        },
+    })
+}
+
+/// What both requests take.
+fn options() -> Value {
+    let penalty = json!({ "type": ["number", "null"], "minimum": -2, "maximum": 2 });
+    let text = json!({ "type": "string", "minLength": 1 });
+    json!({
+        "model": { "type": "string", "minLength": 1 },
+        "max_tokens": { "type": ["integer", "null"], "minimum": 1 },
+        "max_completion_tokens": {
+            "type": ["integer", "null"],
+            "minimum": 1,
+            "description": "Wins over max_tokens."
+        },
+        "min_tokens": { "type": ["integer", "null"], "minimum": 0 },
+        "ignore_eos": { "type": ["boolean", "null"] },
+        "temperature": { "type": ["number", "null"], "minimum": 0, "maximum": 2 },
+        "top_p": { "type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1 },
+        "top_k": {
+            "type": ["integer", "null"],
+            "minimum": -1,
+            "description": "-1 and 0 switch it off."
+        },
+        "seed": { "type": ["integer", "null"] },
+        "n": { "type": ["integer", "null"], "enum": [1, null] },
+        "presence_penalty": penalty,
+        "frequency_penalty": penalty,
+        "stop": {
+            "oneOf": [
+                text,
+                { "type": "array", "maxItems": 16, "items": text },
+                { "type": "null" },
+            ]
+        },
+        "stream": { "type": ["boolean", "null"] },
+        "stream_options": {
+            "type": ["object", "null"],
+            "properties": {
+                "include_usage": { "type": ["boolean", "null"] },
+                "continuous_usage_stats": { "type": ["boolean", "null"] },
+            }
+        },
+        "user": { "type": ["string", "null"] },
+        "conversation_id": { "type": ["string", "null"] },
+        "nvext": reference("Extensions"),
+    })
+}
+
+fn parts() -> Value {
+    json!({
+        "Message": {
+            "type": "object",
+            "required": ["role"],
+            "properties": {
+                "role": {
+                    "enum": ["system", "developer", "user", "assistant", "tool", "function"]
+                },
+                "content": {
+                    "description": "May be absent for the assistant only.",
+                    "oneOf": [
+                        { "type": "string" },
+                        { "type": "array", "minItems": 1, "items": reference("TextPart") },
+                        { "type": "null" },
+                    ]
+                },
+                "name": { "type": ["string", "null"] },
+            }
+        },
+        "TextPart": {
+            "type": "object",
+            "required": ["type", "text"],
+            "properties": {
+                "type": { "enum": ["text", "input_text"] },
+                "text": { "type": "string" },
+            }
+        },
+        "Extensions": {
+            "description": "NVIDIA's extensions; unknown parts are ignored.",
+            "type": "object",
+            "properties": {
+                "extra_fields": {
+                    "type": "array",
+                    "items": { "type": "string" },
+                    "description": "`worker_id` and `timing` add these to the answer's nvext."
+                },
+                "cache_salt": {
+                    "type": "string",
+                    "description": "Keeps this request's cache apart from that of other salts."
+                },
+            }
+        },
+    })
+}
+
+fn answers() -> Value {
+    let answer = |object: &str, choice: Value| {
+        json!({
+            "type": "object",
+            "required": ["id", "object", "created", "model", "choices"],
+            "properties": {
+                "id": { "type": "string" },
+                "object": { "const": object },
+                "created": { "type": "integer", "description": "Unix seconds" },
+                "model": { "type": "string" },
+                "choices": { "type": "array", "items": choice },
+                "usage": reference("Usage"),
+                "nvext": { "type": "object" },
+            }
+        })
+    };
+    let choice = |field: &str, value: Value, logprobs: &str| {
+        json!({
+            "type": "object",
+            "required": ["index", field, "finish_reason"],
+            "properties": {
+                "index": { "type": "integer" },
+                field: value,
+                "logprobs": { "oneOf": [reference(logprobs), { "type": "null" }] },
+                "finish_reason": { "enum": ["stop", "length", null] },
+            }
+        })
+    };
+    let message = json!({
+        "type": "object",
+        "properties": {
+            "role": { "const": "assistant" },
+            "content": { "type": ["string", "null"] },
+        }
+    });
+    json!({
+        "ChatCompletion":
+            answer("chat.completion", choice("message", message.clone(), "ChatLogprobs")),
+        "ChatCompletionChunk":
+            answer("chat.completion.chunk", choice("delta", message, "ChatLogprobs")),
+        "Completion": answer(
+            "text_completion",
+            choice("text", json!({ "type": "string" }), "CompletionLogprobs"),
+        ),
+        "Usage": {
+            "type": "object",
+            "required": ["prompt_tokens", "completion_tokens", "total_tokens"],
+            "properties": {
+                "prompt_tokens": { "type": "integer" },
+                "completion_tokens": { "type": "integer" },
+                "total_tokens": { "type": "integer" },
+                "prompt_tokens_details": {
+                    "type": ["object", "null"],
+                    "properties": {
+                        "cached_tokens": {
+                            "type": "integer",
+                            "description": "Prompt tokens that the engine did not compute."
+                        }
+                    }
+                },
+            }
+        },
+    })
+}
+
+fn logprobs() -> Value {
+    let token = json!({
+        "token": { "type": "string" },
+        "logprob": { "type": "number" },
+        "bytes": { "type": ["array", "null"], "items": { "type": "integer" } },
+    });
+    let mut with_top = token.clone();
+    with_top["top_logprobs"] =
+        json!({ "type": "array", "items": { "type": "object", "properties": token } });
+    let list = |items: Value| json!({ "type": "array", "items": items });
+    json!({
+        "ChatLogprobs": {
+            "type": "object",
+            "properties": { "content": list(json!({ "type": "object", "properties": with_top })) }
+        },
+        "CompletionLogprobs": {
+            "type": "object",
+            "properties": {
+                "tokens": list(json!({ "type": "string" })),
+                "token_logprobs": list(json!({ "type": ["number", "null"] })),
+                "top_logprobs": list(json!({
+                    "type": ["object", "null"],
+                    "additionalProperties": { "type": "number" }
+                })),
+                "text_offset": list(json!({ "type": "integer" })),
+            }
+        },
+    })
+}
+
+fn models() -> Value {
+    json!({
+        "Model": {
+            "type": "object",
+            "required": ["id", "object", "created", "owned_by"],
+            "properties": {
+                "id": { "type": "string" },
+                "object": { "const": "model" },
+                "created": { "type": "integer" },
+                "owned_by": { "type": "string" },
+                "max_model_len": { "type": "integer" },
+                "simulated": { "type": "boolean", "description": "Whether its workers are simulations." },
+            }
+        },
+        "ModelList": {
+            "type": "object",
+            "required": ["object", "data"],
+            "properties": {
+                "object": { "const": "list" },
+                "data": { "type": "array", "items": reference("Model") },
+            }
+        },
+        "Error": {
+            "type": "object",
+            "required": ["error"],
+            "properties": {
+                "error": {
+                    "type": "object",
+                    "required": ["message", "type", "param", "code"],
+                    "properties": {
+                        "message": { "type": "string" },
+                        "type": { "type": "string" },
+                        "param": { "type": ["string", "null"] },
+                        "code": { "type": ["string", "null"] },
+                    }
+                }
+            }
+        },
+        "Health": {
+            "type": "object",
+            "required": ["status"],
+            "properties": { "status": { "type": "string" } }
+        },
+    })
+}
+
+fn control() -> Value {
+    let settings = json!({
+        "mode": {
+            "enum": [
+                "round-robin", "random", "least-loaded", "power-of-two", "kv-blocks",
+            ]
+        },
+        "overlap_score_weight": { "type": "number", "minimum": 0 },
+        "router_temperature": { "type": "number", "minimum": 0 },
+    });
+    let cost = json!({
+        "type": "object",
+        "properties": {
+            "worker": { "type": "integer" },
+            "overlap_blocks": { "type": "integer" },
+            "prefill_blocks": { "type": "number" },
+            "decode_blocks": { "type": "number" },
+            "cost": { "type": "number" },
+        }
+    });
+    json!({
+        "Router": { "type": "object", "required": ["mode"], "properties": settings },
+        "RouterChange": {
+            "type": "object",
+            "properties": settings,
+            "description": "What is absent stays as it is."
+        },
+        "CacheReset": {
+            "type": "object",
+            "properties": { "workers": { "type": "integer" } }
+        },
+        "Decision": {
+            "type": "object",
+            "required": ["request_id", "mode", "worker", "costs"],
+            "properties": {
+                "request_id": { "type": "string" },
+                "mode": { "type": "string" },
+                "worker": { "type": "integer", "description": "The winner" },
+                "reason": { "type": "string", "description": "Why it won" },
+                "prompt_blocks": { "type": "integer" },
+                "costs": { "type": "array", "items": cost },
+            }
+        },
+        "DecisionList": {
+            "type": "object",
+            "required": ["decisions"],
+            "properties": { "decisions": { "type": "array", "items": reference("Decision") } }
+        },
+    })
+}
+
+fn workers() -> Value {
+    json!({
+        "Worker": {
+            "type": "object",
+            "required": ["card", "status"],
+            "properties": {
+                "card": { "type": "object", "properties": worker_card() },
+                "status": { "type": "object", "properties": worker_status() },
+            }
+        },
+        "WorkerList": {
+            "type": "object",
+            "required": ["workers"],
+            "properties": { "workers": { "type": "array", "items": reference("Worker") } }
+        },
+        "WorkerRequest": {
+            "type": "object",
+            "properties": {
+                "profile": {
+                    "type": "string",
+                    "description": "The simulator profile; the pool's own if absent."
+                }
+            }
+        },
+    })
+}
+
+fn worker_card() -> Value {
+    let mut card = fields("string", &["name", "model", "engine", "speculation"]);
+    card.extend(fields("boolean", &["simulated", "logprobs"]));
+    let sizes = [
+        "block_size",
+        "total_blocks",
+        "slots",
+        "max_step_tokens",
+        "max_context_tokens",
+    ];
+    card.extend(fields("integer", &["id"]));
+    card.extend(fields("integer", &sizes));
+    let mut gpu = fields("string", &["kind"]);
+    gpu.extend(fields("integer", &["count", "memory_bytes"]));
+    card.insert(
+        "gpu".to_owned(),
+        json!({ "type": "object", "properties": gpu }),
+    );
+    Value::Object(card)
+}
+
+fn worker_status() -> Value {
+    let mut status = fields("integer", &["running", "waiting", "steps", "preemptions"]);
+    status.extend(fields(
+        "integer",
+        &["active_blocks", "cached_blocks", "free_blocks"],
+    ));
+    status.extend(fields(
+        "integer",
+        &["prompt_tokens", "cached_tokens", "output_tokens"],
+    ));
+    status.extend(fields("integer", &["gpu_memory_used_bytes"]));
+    status.extend(fields("number", &["utilization"]));
+    let counts = fields("integer", &["drafts", "drafted_tokens", "accepted_tokens"]);
+    status.insert(
+        "speculation".to_owned(),
+        json!({ "type": "object", "properties": counts }),
+    );
+    Value::Object(status)
+}
+
+fn fields(kind: &str, names: &[&str]) -> Map<String, Value> {
+    names
+        .iter()
+        .map(|&name| (name.to_owned(), json!({ "type": kind })))
+        .collect()
+}

@@ -1,0 +1,435 @@
+//! Requests as clients send them, and as they should not.
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn chat(extra: Value) -> Result<ChatRequest, RequestError> {
+    let mut body = json!({ "model": "m", "messages": [{ "role": "user", "content": "hi" }] });
+    merge(&mut body, extra);
+    ChatRequest::parse(&serde_json::to_vec(&body).unwrap())
+}
+
+fn completion(extra: Value) -> Result<CompletionRequest, RequestError> {
+    let mut body = json!({ "model": "m", "prompt": "hi" });
+    merge(&mut body, extra);
+    CompletionRequest::parse(&serde_json::to_vec(&body).unwrap())
+}
+
+fn merge(body: &mut Value, extra: Value) {
+    let Value::Object(extra) = extra else {
+        panic!("an object")
+    };
+    for (name, value) in extra {
+        body[name] = value;
+    }
+}
+
+fn describe(error: &RequestError) -> String {
+    format!(
+        "{:?} {} {}: {}",
+        error.kind,
+        error.param.as_deref().unwrap_or("-"),
+        error.code.unwrap_or("-"),
+        error.message
+    )
+}
+
+#[track_caller]
+fn refused(cases: &[Value], expected: &Expect) {
+    let lines: Vec<String> = cases
+        .iter()
+        .map(|case| match chat(case.clone()) {
+            Ok(_) => format!("accepted {case}"),
+            Err(error) => describe(&error),
+        })
+        .collect();
+    expected.assert_eq(&lines.join("\n"));
+}
+
+#[test]
+fn the_smallest_requests_have_defaults() {
+    let request = chat(json!({})).unwrap();
+    assert_eq!(request.model, "m");
+    assert_eq!(
+        request.messages,
+        [Message {
+            role: Role::User,
+            content: "hi".to_owned(),
+            name: None
+        }]
+    );
+    assert_eq!(request.options, GenerationOptions::default());
+    let request = completion(json!({})).unwrap();
+    assert_eq!(request.prompts, [Prompt::Text("hi".to_owned())]);
+    assert_eq!(request.options, GenerationOptions::default());
+    assert!(!request.echo);
+}
+
+#[test]
+fn every_option_arrives() {
+    let options = json!({
+        "max_tokens": 9, "max_completion_tokens": 7, "min_tokens": 2, "ignore_eos": true,
+        "temperature": 0.5, "top_p": 0.25, "top_k": 40, "seed": -3, "n": 1,
+        "presence_penalty": -1.5, "frequency_penalty": 2, "stop": ["a", "b"], "stream": true,
+        "stream_options": { "include_usage": true, "continuous_usage_stats": true, "x": 1 },
+        "user": "u", "conversation_id": "c", "unknown": { "deep": [1] },
+        "nvext": {
+            "extra_fields": ["worker_id", "timing", "other", 5],
+            "cache_salt": "s",
+            "annotations": ["a"]
+        },
+    });
+    let expected = GenerationOptions {
+        max_tokens: Some(7),
+        min_tokens: 2,
+        ignore_eos: true,
+        temperature: Some(0.5),
+        top_p: Some(0.25),
+        top_k: Some(40),
+        seed: Some(-3),
+        presence_penalty: -1.5,
+        frequency_penalty: 2.0,
+        stop: vec!["a".to_owned(), "b".to_owned()],
+        stream: true,
+        include_usage: true,
+        continuous_usage_stats: true,
+        logprobs: None,
+        user: Some("u".to_owned()),
+        conversation_id: Some("c".to_owned()),
+        extensions: Extensions {
+            worker_id: true,
+            timing: true,
+            cache_salt: Some("s".to_owned()),
+        },
+    };
+    assert_eq!(chat(options.clone()).unwrap().options, expected);
+    assert_eq!(completion(options).unwrap().options, expected);
+}
+
+#[test]
+fn null_is_absent() {
+    let nulls: Value = [
+        "max_tokens",
+        "max_completion_tokens",
+        "min_tokens",
+        "ignore_eos",
+        "temperature",
+        "top_p",
+        "top_k",
+        "seed",
+        "n",
+        "presence_penalty",
+        "frequency_penalty",
+        "stop",
+        "stream",
+        "stream_options",
+        "logprobs",
+        "top_logprobs",
+        "user",
+        "conversation_id",
+        "nvext",
+        "echo",
+        "suffix",
+        "best_of",
+    ]
+    .into_iter()
+    .map(|name| (name.to_owned(), Value::Null))
+    .collect::<serde_json::Map<_, _>>()
+    .into();
+    assert_eq!(
+        chat(nulls.clone()).unwrap().options,
+        GenerationOptions::default()
+    );
+    assert_eq!(
+        completion(nulls).unwrap().options,
+        GenerationOptions::default()
+    );
+}
+
+#[test]
+fn a_field_of_the_other_endpoint_is_unknown() {
+    assert!(chat(json!({ "prompt": 5, "echo": "x", "suffix": "y", "best_of": 9 })).is_ok());
+    assert!(completion(json!({ "messages": 5, "top_logprobs": "x" })).is_ok());
+}
+
+#[test]
+fn stream_options_need_a_stream() {
+    let request = chat(json!({ "stream_options": { "include_usage": true } })).unwrap();
+    assert!(!request.options.include_usage);
+}
+
+#[test]
+fn top_k_has_two_ways_to_be_off() {
+    for off in [-1, 0] {
+        assert_eq!(chat(json!({ "top_k": off })).unwrap().options.top_k, None);
+    }
+}
+
+#[test]
+fn a_strange_nvext_is_ignored() {
+    for nvext in [
+        json!(5),
+        json!("x"),
+        json!([1]),
+        json!({}),
+        json!({ "extra_fields": "worker_id", "cache_salt": 5 }),
+        json!({ "cache_salt": "" }),
+    ] {
+        let request = chat(json!({ "nvext": nvext })).unwrap();
+        assert_eq!(request.options.extensions, Extensions::default(), "{nvext}");
+    }
+}
+
+#[test]
+fn contents_are_joined() {
+    let request = chat(json!({ "messages": [
+        { "role": "system", "content": [{ "type": "text", "text": "a" }, { "type": "input_text", "text": "b", "x": 1 }] },
+        { "role": "assistant", "content": null, "tool_calls": [] },
+        { "role": "assistant" },
+        { "role": "tool", "content": "", "name": "n", "tool_call_id": "t" },
+    ] }))
+    .unwrap();
+    let contents: Vec<(Role, &str)> = request
+        .messages
+        .iter()
+        .map(|m| (m.role, m.content.as_str()))
+        .collect();
+    assert_eq!(
+        contents,
+        [
+            (Role::System, "a\nb"),
+            (Role::Assistant, ""),
+            (Role::Assistant, ""),
+            (Role::Tool, "")
+        ]
+    );
+    assert_eq!(request.messages[3].name.as_deref(), Some("n"));
+}
+
+#[test]
+fn prompts_have_four_forms() {
+    let text = |text: &str| Prompt::Text(text.to_owned());
+    for (prompt, expected) in [
+        (json!("a"), vec![text("a")]),
+        (json!(["a", "b"]), vec![text("a"), text("b")]),
+        (json!([1, 2]), vec![Prompt::Tokens(vec![1, 2])]),
+        (
+            json!([[1], [2, 3]]),
+            vec![Prompt::Tokens(vec![1]), Prompt::Tokens(vec![2, 3])],
+        ),
+    ] {
+        assert_eq!(
+            completion(json!({ "prompt": prompt })).unwrap().prompts,
+            expected
+        );
+    }
+}
+
+#[test]
+fn logprobs_differ_by_endpoint() {
+    let of_chat = |extra| chat(extra).unwrap().options.logprobs;
+    assert_eq!(of_chat(json!({ "logprobs": true })), Some(0));
+    assert_eq!(
+        of_chat(json!({ "logprobs": true, "top_logprobs": 20 })),
+        Some(20)
+    );
+    assert_eq!(
+        of_chat(json!({ "logprobs": false, "top_logprobs": 0 })),
+        None
+    );
+    let of_completion = |extra| completion(extra).unwrap().options.logprobs;
+    assert_eq!(of_completion(json!({ "logprobs": 0 })), Some(0));
+    assert_eq!(of_completion(json!({ "logprobs": 5 })), Some(5));
+}
+
+#[test]
+fn values_out_of_range_are_refused_by_name() {
+    refused(
+        &[
+            json!({ "max_tokens": 0 }),
+            json!({ "max_tokens": -5 }),
+            json!({ "max_completion_tokens": 4_294_967_296_i64 }),
+            json!({ "min_tokens": -1 }),
+            json!({ "min_tokens": 3, "max_tokens": 2 }),
+            json!({ "temperature": -0.1 }),
+            json!({ "temperature": 2.5 }),
+            json!({ "top_p": 0 }),
+            json!({ "top_p": 1.01 }),
+            json!({ "top_k": -2 }),
+            json!({ "n": 0 }),
+            json!({ "n": 2 }),
+            json!({ "presence_penalty": 3 }),
+            json!({ "frequency_penalty": -3 }),
+            json!({ "stop": "" }),
+            json!({ "stop": ["a", ""] }),
+            json!({ "stop": vec!["x"; 17] }),
+            json!({ "logprobs": true, "top_logprobs": 21 }),
+            json!({ "top_logprobs": 2 }),
+            json!({ "model": "" }),
+            json!({ "model": null }),
+            json!({ "messages": [] }),
+            json!({ "messages": null }),
+        ],
+        &expect![[r#"
+            Invalid max_tokens invalid_value: invalid value for `max_tokens`: 0 is not between 1 and 4294967295
+            Invalid max_tokens invalid_value: invalid value for `max_tokens`: -5 is not between 1 and 4294967295
+            Invalid max_completion_tokens invalid_value: invalid value for `max_completion_tokens`: 4294967296 is not between 1 and 4294967295
+            Invalid min_tokens invalid_value: invalid value for `min_tokens`: -1 is not between 0 and 4294967295
+            Invalid min_tokens invalid_value: invalid value for `min_tokens`: 3 is not between 0 and 2
+            Invalid temperature invalid_value: invalid value for `temperature`: -0.1 is not between 0 and 2
+            Invalid temperature invalid_value: invalid value for `temperature`: 2.5 is not between 0 and 2
+            Invalid top_p invalid_value: invalid value for `top_p`: 0 is not above 0 and at most 1
+            Invalid top_p invalid_value: invalid value for `top_p`: 1.01 is not above 0 and at most 1
+            Invalid top_k invalid_value: invalid value for `top_k`: -2 is not between -1 and 4294967295
+            Invalid n invalid_value: invalid value for `n`: 0 is not 1
+            Unsupported n unsupported_value: `n`: more than one answer to a prompt is not supported
+            Invalid presence_penalty invalid_value: invalid value for `presence_penalty`: 3 is not between -2 and 2
+            Invalid frequency_penalty invalid_value: invalid value for `frequency_penalty`: -3 is not between -2 and 2
+            Invalid stop invalid_value: `stop` must not be empty
+            Invalid stop[1] invalid_value: `stop[1]` must not be empty
+            Invalid stop invalid_value: invalid value for `stop`: 17 stop strings are more than 16
+            Invalid top_logprobs invalid_value: invalid value for `top_logprobs`: 21 is not between 0 and 20
+            Invalid top_logprobs invalid_value: invalid value for `top_logprobs`: needs `logprobs` to be true
+            Invalid model invalid_value: `model` must not be empty
+            Invalid model missing_required_parameter: `model` is required
+            Invalid messages invalid_value: `messages` must hold at least one message
+            Invalid messages missing_required_parameter: `messages` is required"#]],
+    );
+}
+
+#[test]
+fn values_of_the_wrong_type_are_refused_by_path() {
+    refused(
+        &[
+            json!({ "model": 5 }),
+            json!({ "messages": "é".repeat(500) }),
+            json!({ "messages": "hi" }),
+            json!({ "messages": ["hi"] }),
+            json!({ "messages": [{ "role": "user", "content": "a" }, { "role": "user", "content": 5 }] }),
+            json!({ "messages": [{ "role": "user", "content": [{ "type": "text", "text": 5 }] }] }),
+            json!({ "messages": [{ "role": "user", "content": ["a"] }] }),
+            json!({ "messages": [{ "role": "user", "content": [] }] }),
+            json!({ "messages": [{ "role": "user", "content": [{ "text": "a" }] }] }),
+            json!({ "messages": [{ "role": "user", "content": [{ "type": "text" }] }] }),
+            json!({ "messages": [{ "role": "user", "content": [{ "type": "text", "text": "a" }, { "type": "image_url", "image_url": { "url": "x" } }] }] }),
+            json!({ "messages": [{ "role": "user", "content": null }] }),
+            json!({ "messages": [{ "content": "a" }] }),
+            json!({ "messages": [{ "role": "robot", "content": "a" }] }),
+            json!({ "max_tokens": "5" }),
+            json!({ "max_tokens": 1.5 }),
+            json!({ "max_tokens": 18_446_744_073_709_551_615_u64 }),
+            json!({ "temperature": "hot" }),
+            json!({ "stream": "yes" }),
+            json!({ "stream_options": 5 }),
+            json!({ "stream_options": { "include_usage": 1 } , "stream": true }),
+            json!({ "stop": 5 }),
+            json!({ "stop": ["a", 5] }),
+            json!({ "seed": 0.5 }),
+            json!({ "logprobs": 2 }),
+        ],
+        &expect![[r#"
+            Invalid model invalid_type: invalid value for `model`: invalid type: integer `5`, expected a string
+            Invalid messages invalid_type: invalid value for `messages`: invalid type: string "éééééééééééééééééééééééééééééééééééééééééééééééééééééééééé…, expected a list
+            Invalid messages invalid_type: invalid value for `messages`: invalid type: string "hi", expected a list
+            Invalid messages[0] invalid_type: invalid value for `messages[0]`: invalid type: string "hi", expected a message object
+            Invalid messages[1].content invalid_type: invalid value for `messages[1].content`: invalid type: integer `5`, expected a string or a list of text parts
+            Invalid messages[0].content[0].text invalid_type: invalid value for `messages[0].content[0].text`: invalid type: integer `5`, expected a string
+            Invalid messages[0].content[0] invalid_type: invalid value for `messages[0].content[0]`: invalid type: string "a", expected a content part object
+            Invalid messages[0].content invalid_value: `messages[0].content` must hold at least one part
+            Invalid messages[0].content[0].type missing_required_parameter: `messages[0].content[0].type` is required
+            Invalid messages[0].content[0].text missing_required_parameter: `messages[0].content[0].text` is required
+            Unsupported messages[0].content[1].type unsupported_value: `messages[0].content[1].type`: a part of type `image_url` is not supported
+            Invalid messages[0].content missing_required_parameter: `messages[0].content` is required
+            Invalid messages[0].role missing_required_parameter: `messages[0].role` is required
+            Invalid messages[0].role invalid_value: invalid value for `messages[0].role`: `robot` is not one of system, developer, user, assistant, tool, function
+            Invalid max_tokens invalid_type: invalid value for `max_tokens`: invalid type: string "5", expected an integer
+            Invalid max_tokens invalid_type: invalid value for `max_tokens`: invalid type: floating point `1.5`, expected an integer
+            Invalid max_tokens invalid_type: invalid value for `max_tokens`: invalid value: integer `18446744073709551615`, expected an integer
+            Invalid temperature invalid_type: invalid value for `temperature`: invalid type: string "hot", expected a number
+            Invalid stream invalid_type: invalid value for `stream`: invalid type: string "yes", expected a boolean
+            Invalid stream_options invalid_type: invalid value for `stream_options`: invalid type: integer `5`, expected an object
+            Invalid stream_options.include_usage invalid_type: invalid value for `stream_options.include_usage`: invalid type: integer `1`, expected a boolean
+            Invalid stop invalid_type: invalid value for `stop`: invalid type: integer `5`, expected a string or a list of strings
+            Invalid stop[1] invalid_type: invalid value for `stop[1]`: invalid type: integer `5`, expected a string
+            Invalid seed invalid_type: invalid value for `seed`: invalid type: floating point `0.5`, expected an integer
+            Invalid logprobs invalid_type: invalid value for `logprobs`: invalid type: integer `2`, expected a boolean"#]],
+    );
+}
+
+#[test]
+fn bad_completions_are_refused_by_name() {
+    let lines: Vec<String> = [
+        json!({ "prompt": null }),
+        json!({ "prompt": "" }),
+        json!({ "prompt": [] }),
+        json!({ "prompt": ["a", ""] }),
+        json!({ "prompt": [[1], []] }),
+        json!({ "prompt": [1, "a"] }),
+        json!({ "prompt": ["a", 1] }),
+        json!({ "prompt": [1, -1] }),
+        json!({ "prompt": [-1] }),
+        json!({ "prompt": [4_294_967_296_u64] }),
+        json!({ "prompt": { "a": 1 } }),
+        json!({ "prompt": vec!["x"; 129] }),
+        json!({ "suffix": "end" }),
+        json!({ "best_of": 3 }),
+        json!({ "logprobs": 6 }),
+        json!({ "logprobs": true }),
+        json!({ "echo": 1 }),
+    ]
+    .into_iter()
+    .map(|case| describe(&completion(case).unwrap_err()))
+    .collect();
+    expect![[r#"
+        Invalid prompt missing_required_parameter: `prompt` is required
+        Invalid prompt invalid_value: `prompt` must not be empty
+        Invalid prompt invalid_value: `prompt` must not be empty
+        Invalid prompt[1] invalid_value: `prompt[1]` must not be empty
+        Invalid prompt[1] invalid_value: `prompt[1]` must not be empty
+        Invalid prompt[1] invalid_type: invalid value for `prompt[1]`: invalid type: string "a", expected a token id
+        Invalid prompt[1] invalid_type: invalid value for `prompt[1]`: invalid type: integer `1`, expected a string
+        Invalid prompt[1] invalid_type: invalid value for `prompt[1]`: invalid value: integer `-1`, expected a token id
+        Invalid prompt[0] invalid_type: invalid value for `prompt[0]`: invalid type: integer `-1`, expected a string, a token id or a list of token ids
+        Invalid prompt[0] invalid_type: invalid value for `prompt[0]`: invalid value: integer `4294967296`, expected a token id
+        Invalid prompt invalid_type: invalid value for `prompt`: invalid type: map, expected a string, a list of strings, or token ids
+        Invalid prompt invalid_value: invalid value for `prompt`: 129 prompts are more than 128
+        Unsupported suffix unsupported_value: `suffix`: text after the answer is not supported
+        Unsupported best_of unsupported_value: `best_of`: more than one answer to a prompt is not supported
+        Invalid logprobs invalid_value: invalid value for `logprobs`: 6 is not between 0 and 5
+        Invalid logprobs invalid_type: invalid value for `logprobs`: invalid type: boolean `true`, expected an integer
+        Invalid echo invalid_type: invalid value for `echo`: invalid type: integer `1`, expected a boolean"#]].assert_eq(&lines.join("\n"));
+}
+
+#[test]
+fn what_is_not_a_json_object_is_refused() {
+    let lines: Vec<String> = [
+        &b""[..],
+        b"{",
+        b"{\"model\": \"m\",}",
+        b"{\"model\": \"m\"} x",
+        b"hello",
+        b"[1, 2]",
+        b"null",
+        b"5",
+        b"{\"model\": \"\xff\"}",
+        b"{\"temperature\": 1e999}",
+        b"{\"model\": \"m\", \"model\": \"m\"}",
+    ]
+    .into_iter()
+    .map(|body| describe(&ChatRequest::parse(body).unwrap_err()))
+    .collect();
+    expect![[r#"
+        Malformed - -: the body is not valid JSON: EOF while parsing a value at line 1 column 0
+        Malformed - -: the body is not valid JSON: EOF while parsing an object at line 1 column 1
+        Malformed - -: the body is not valid JSON: trailing comma at line 1 column 15
+        Malformed - -: the body is not valid JSON: trailing characters at line 1 column 16
+        Malformed - -: the body is not valid JSON: expected value at line 1 column 1
+        Invalid - invalid_type: the body must be a JSON object
+        Invalid - invalid_type: the body does not fit: invalid type: null, expected a JSON object
+        Invalid - invalid_type: the body does not fit: invalid type: integer `5`, expected a JSON object
+        Malformed - -: the body is not valid JSON: invalid unicode code point at line 1 column 12
+        Invalid temperature invalid_type: invalid value for `temperature`: number out of range
+        Invalid - invalid_type: the body does not fit: duplicate field `model`"#]].assert_eq(&lines.join("\n"));
+}

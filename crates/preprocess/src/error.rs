@@ -1,0 +1,85 @@
+//! Why a model could not be loaded, and why a request could not be prepared.
+
+use std::path::PathBuf;
+
+/// Why a model's folder is of no use. Names the file.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("cannot read {}", path.display())]
+    Read {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{} is not valid JSON: {reason}", path.display())]
+    Json { path: PathBuf, reason: String },
+    #[error("{} holds no usable tokenizer: {reason}", path.display())]
+    Tokenizer { path: PathBuf, reason: String },
+    #[error("the chat template in {} does not compile: {reason}", path.display())]
+    Template { path: PathBuf, reason: String },
+    #[error("no chat template in {}: neither tokenizer_config.json nor chat_template.jinja has one", folder.display())]
+    NoTemplate { folder: PathBuf },
+}
+
+/// Why a well-formed request cannot be served by this model. All of them are the client's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PrepareError {
+    #[error("{}", context_message(*.prompt_tokens, *.completion_tokens, *.limit))]
+    ContextTooLong {
+        prompt_tokens: u32,
+        /// What the request asked for on top; 0 if it left that open.
+        completion_tokens: u32,
+        limit: u32,
+        /// `messages` or `prompt`.
+        param: &'static str,
+    },
+    #[error(
+        "invalid value for `{param}`: token id {id} is not below {vocabulary}, the size of the vocabulary"
+    )]
+    UnknownToken {
+        param: String,
+        id: u32,
+        vocabulary: u32,
+    },
+    /// The template refused the conversation, usually by its own `raise_exception`.
+    #[error("the chat template refused the messages: {message}")]
+    Template { message: String },
+    #[error("the text cannot be tokenised: {message}")]
+    Encode { message: String },
+}
+
+impl PrepareError {
+    /// The request's field that is at fault.
+    pub fn param(&self) -> Option<&str> {
+        match self {
+            Self::ContextTooLong { param, .. } => Some(param),
+            Self::UnknownToken { param, .. } => Some(param),
+            Self::Template { .. } => Some("messages"),
+            Self::Encode { .. } => None,
+        }
+    }
+
+    /// OpenAI's code, where it has one.
+    pub fn code(&self) -> Option<&'static str> {
+        match self {
+            Self::ContextTooLong { .. } => Some("context_length_exceeded"),
+            Self::UnknownToken { .. } => Some("invalid_value"),
+            Self::Template { .. } | Self::Encode { .. } => None,
+        }
+    }
+}
+
+/// In OpenAI's words: clients look for them.
+fn context_message(prompt: u32, completion: u32, limit: u32) -> String {
+    if completion == 0 {
+        return format!(
+            "This model's maximum context length is {limit} tokens. However, your messages \
+             resulted in {prompt} tokens. Please reduce the length of the messages."
+        );
+    }
+    let total = u64::from(prompt) + u64::from(completion);
+    format!(
+        "This model's maximum context length is {limit} tokens. However, you requested {total} \
+         tokens ({prompt} in the messages, {completion} in the completion). Please reduce the \
+         length of the messages or completion."
+    )
+}

@@ -1,0 +1,226 @@
+//! The way in: a checked request becomes tokens with limits.
+//!
+//! Template, tokenizer and limits of one model behind one type. What leaves here is ready
+//! for a worker: the prompt is not empty, every token is in the vocabulary, and prompt and
+//! answer fit the context together.
+
+mod model_folder;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use contract::{HashSeed, OutputLimits, Sampling, TokenId};
+use openai::{ChatRequest, CompletionRequest, GenerationOptions, Prompt};
+
+use crate::encode::{Encoder, MIN_PIECE_BYTES};
+use crate::error::{LoadError, PrepareError};
+use crate::piece_cache::{CacheStats, PieceCache};
+use crate::template::{self, ChatTemplate};
+use crate::text_stream::TextStream;
+use crate::tokenizer::{Specials, Tokenizer};
+
+/// What the preprocessor runs on.
+#[derive(Clone, Debug)]
+pub struct PreprocessConfig {
+    /// Longest prompt plus answer. A model that states less wins.
+    pub max_context_tokens: u32,
+    /// What the cache of tokenised text may take.
+    pub cache_bytes: usize,
+    /// For templates that print the date.
+    pub clock: fn() -> SystemTime,
+}
+
+impl Default for PreprocessConfig {
+    fn default() -> Self {
+        Self {
+            // Llama 3.1's own.
+            max_context_tokens: 131_072,
+            cache_bytes: 64 << 20,
+            clock: SystemTime::now,
+        }
+    }
+}
+
+/// A request in tokens.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prepared {
+    /// Not empty, and in the vocabulary.
+    pub prompt: Arc<[TokenId]>,
+    /// Fit the context together with the prompt.
+    pub limits: OutputLimits,
+    pub sampling: Sampling,
+    /// How many alternatives to report for each token; `None` for no log-probabilities.
+    pub logprobs: Option<u8>,
+    /// Carries the request's cache salt.
+    pub hash_seed: HashSeed,
+}
+
+/// Text and tokens of one model. Shared by all requests.
+#[derive(Debug)]
+pub struct Preprocessor {
+    encoder: Encoder,
+    template: ChatTemplate,
+    max_context_tokens: u32,
+}
+
+impl Preprocessor {
+    /// The model that comes with the program.
+    pub fn embedded(config: PreprocessConfig) -> Self {
+        let tokenizer = Tokenizer::embedded();
+        let (bos, eos) = (tokenizer.bos_text(), tokenizer.eos_text());
+        let template = ChatTemplate::new(template::EMBEDDED, bos, eos, config.clock)
+            .expect("the embedded template compiles");
+        Self::new(tokenizer, template, &config)
+    }
+
+    /// A model in Hugging Face's layout: `tokenizer.json`, `tokenizer_config.json`, and
+    /// whatever else of it is there.
+    pub fn from_dir(folder: &Path, config: PreprocessConfig) -> Result<Self, LoadError> {
+        let model = model_folder::load(folder, config.clock)?;
+        let stated = model.max_context_tokens.unwrap_or(u32::MAX);
+        let max_context_tokens = config.max_context_tokens.min(stated);
+        let config = PreprocessConfig {
+            max_context_tokens,
+            ..config
+        };
+        Ok(Self::new(model.tokenizer, model.template, &config))
+    }
+
+    fn new(tokenizer: Tokenizer, template: ChatTemplate, config: &PreprocessConfig) -> Self {
+        let cache = PieceCache::new(config.cache_bytes);
+        Self {
+            encoder: Encoder::new(Arc::new(tokenizer), cache, MIN_PIECE_BYTES),
+            template,
+            max_context_tokens: config.max_context_tokens,
+        }
+    }
+
+    pub fn chat(&self, request: &ChatRequest) -> Result<Prepared, PrepareError> {
+        let text = self.template.render(&request.messages)?;
+        let mut prompt = Vec::new();
+        self.encoder.encode(&text, Specials::Parse, &mut prompt)?;
+        self.finish(prompt, &request.options, "messages")
+    }
+
+    /// One result for each prompt, in order.
+    pub fn completion(&self, request: &CompletionRequest) -> Result<Vec<Prepared>, PrepareError> {
+        let single = request.prompts.len() == 1;
+        let prepare = |(index, prompt): (usize, &Prompt)| {
+            let prompt = match prompt {
+                Prompt::Text(text) => self.encode_prompt(text)?,
+                Prompt::Tokens(tokens) => {
+                    self.check_tokens(tokens, || match single {
+                        true => "prompt".to_owned(),
+                        false => format!("prompt[{index}]"),
+                    })?;
+                    tokens.clone()
+                }
+            };
+            self.finish(prompt, &request.options, "prompt")
+        };
+        request.prompts.iter().enumerate().map(prepare).collect()
+    }
+
+    /// Detokenises one answer. None of `stop` may be empty.
+    pub fn text_stream(&self, stop: &[String]) -> TextStream {
+        TextStream::new(Arc::clone(self.encoder.tokenizer()), stop)
+    }
+
+    /// The tokens of a text as it stands: no template, no special tokens.
+    pub fn encode_plain(&self, text: &str) -> Result<Vec<TokenId>, PrepareError> {
+        let mut tokens = Vec::new();
+        self.encoder.encode(text, Specials::Plain, &mut tokens)?;
+        Ok(tokens)
+    }
+
+    pub fn tokenizer(&self) -> &Arc<Tokenizer> {
+        self.encoder.tokenizer()
+    }
+
+    /// Longest prompt plus answer.
+    pub fn max_context_tokens(&self) -> u32 {
+        self.max_context_tokens
+    }
+
+    pub fn cache_stats(&self) -> CacheStats {
+        self.encoder.cache_stats()
+    }
+
+    /// The text's tokens behind the token that starts every text, which a client that
+    /// renders templates itself may have written already.
+    fn encode_prompt(&self, text: &str) -> Result<Vec<TokenId>, PrepareError> {
+        let tokenizer = self.encoder.tokenizer();
+        let mut tokens = Vec::new();
+        if let Some(bos) = tokenizer.bos()
+            && !text.starts_with(tokenizer.bos_text())
+        {
+            tokens.push(bos);
+        }
+        self.encoder.encode(text, Specials::Parse, &mut tokens)?;
+        Ok(tokens)
+    }
+
+    fn check_tokens(
+        &self,
+        tokens: &[TokenId],
+        param: impl FnOnce() -> String,
+    ) -> Result<(), PrepareError> {
+        let vocabulary = self.encoder.tokenizer().vocab_size();
+        match tokens.iter().find(|&&id| id >= vocabulary) {
+            None => Ok(()),
+            Some(&id) => Err(PrepareError::UnknownToken {
+                param: param(),
+                id,
+                vocabulary,
+            }),
+        }
+    }
+
+    fn finish(
+        &self,
+        prompt: Vec<TokenId>,
+        options: &GenerationOptions,
+        param: &'static str,
+    ) -> Result<Prepared, PrepareError> {
+        let limit = self.max_context_tokens;
+        let prompt_tokens = u32::try_from(prompt.len()).unwrap_or(u32::MAX);
+        // What the answer must have room for, at least.
+        let wanted = options.max_tokens.unwrap_or(options.min_tokens);
+        let remaining = limit.saturating_sub(prompt_tokens);
+        if remaining < wanted.max(1) {
+            let completion_tokens = wanted;
+            return Err(PrepareError::ContextTooLong {
+                prompt_tokens,
+                completion_tokens,
+                limit,
+                param,
+            });
+        }
+        Ok(Prepared {
+            prompt: prompt.into(),
+            limits: OutputLimits {
+                max_tokens: options.max_tokens.unwrap_or(remaining),
+                min_tokens: options.min_tokens,
+                ignore_eos: options.ignore_eos,
+                eos_tokens: Arc::clone(self.encoder.tokenizer().eos_tokens()),
+            },
+            sampling: sampling(options),
+            logprobs: options.logprobs,
+            hash_seed: HashSeed::new("", options.extensions.cache_salt.as_deref().unwrap_or("")),
+        })
+    }
+}
+
+fn sampling(options: &GenerationOptions) -> Sampling {
+    let default = Sampling::default();
+    Sampling {
+        temperature: options.temperature.unwrap_or(default.temperature),
+        top_p: options.top_p.unwrap_or(default.top_p),
+        top_k: options.top_k,
+        seed: options.seed.map(i64::cast_unsigned),
+    }
+}

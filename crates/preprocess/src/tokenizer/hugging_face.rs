@@ -1,0 +1,141 @@
+//! A model's own `tokenizer.json`.
+//!
+//! The `tokenizers` crate does the work. What is added is knowledge about the file: whether
+//! its rules are among those that [`crate::piece`] has a proof for, and, for byte-level
+//! vocabularies (GPT-2, Llama 3, Qwen), a table from token to bytes, so that detokenising is
+//! a copy. A model with other rules is encoded whole and decoded in context.
+
+mod byte_level;
+mod rules;
+
+use std::fmt;
+
+use contract::TokenId;
+use tokenizers::Tokenizer as Tokenizers;
+
+use self::byte_level::TokenTable;
+use self::rules::{AddedToken, Rules};
+use super::Specials;
+use crate::error::PrepareError;
+use crate::piece::SplitPattern;
+
+/// A loaded `tokenizer.json`.
+pub(crate) struct HuggingFace {
+    /// Takes the names of special tokens for ordinary text.
+    plain: Tokenizers,
+    /// Parses them. Only where texts must not be parted at them before.
+    parsing: Option<Tokenizers>,
+    /// How text is split, if the rules are known.
+    pattern: Option<SplitPattern>,
+    added: Vec<AddedToken>,
+    table: Option<TokenTable>,
+    special: Vec<bool>,
+}
+
+impl HuggingFace {
+    /// `json` is the content of the file.
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, String> {
+        let rules: Rules = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        let mut plain = Tokenizers::from_bytes(json).map_err(|error| error.to_string())?;
+        // Cutting a prompt or padding it is not the tokenizer's business here.
+        plain
+            .with_truncation(None)
+            .map_err(|error| error.to_string())?;
+        plain.with_padding(None);
+        let pattern = rules.split_pattern();
+        let parsing = pattern.is_none().then(|| plain.clone());
+        plain.set_encode_special_tokens(true);
+        let largest = plain.get_vocab(true).into_values().max().unwrap_or(0);
+        let vocabulary = largest as usize + 1;
+        let table = rules
+            .is_byte_level()
+            .then(|| TokenTable::new(vocabulary, &rules.added_tokens, |id| plain.id_to_token(id)));
+        let mut special = vec![false; vocabulary];
+        for token in rules.added_tokens.iter().filter(|token| token.special) {
+            if let Some(flag) = special.get_mut(token.id as usize) {
+                *flag = true;
+            }
+        }
+        Ok(Self {
+            plain,
+            parsing,
+            pattern,
+            added: rules.added_tokens,
+            table,
+            special,
+        })
+    }
+
+    /// What a text is parted at before it is encoded.
+    pub(super) fn separators(&self) -> Vec<(TokenId, String)> {
+        if self.pattern.is_none() {
+            return Vec::new();
+        }
+        // Those that match after normalisation are found by the library, piece by piece.
+        let raw = self.added.iter().filter(|token| !token.normalized);
+        raw.map(|token| (token.id, token.content.clone())).collect()
+    }
+
+    pub(super) fn encode(
+        &self,
+        text: &str,
+        specials: Specials,
+        out: &mut Vec<TokenId>,
+    ) -> Result<(), PrepareError> {
+        let tokenizer = match (specials, &self.parsing) {
+            (Specials::Parse, Some(parsing)) => parsing,
+            (Specials::Parse, None) | (Specials::Plain, _) => &self.plain,
+        };
+        let encoding =
+            tokenizer
+                .encode_fast(text, false)
+                .map_err(|error| PrepareError::Encode {
+                    message: error.to_string(),
+                })?;
+        out.extend_from_slice(encoding.get_ids());
+        Ok(())
+    }
+
+    pub(super) fn decode(&self, tokens: &[TokenId]) -> String {
+        self.plain.decode(tokens, true).unwrap_or_default()
+    }
+
+    pub(super) fn split_pattern(&self) -> Option<SplitPattern> {
+        self.pattern
+    }
+
+    pub(super) fn is_byte_level(&self) -> bool {
+        self.table.is_some()
+    }
+
+    pub(super) fn token_bytes(&self, id: TokenId) -> Option<&[u8]> {
+        self.table.as_ref().map(|table| table.bytes(id))
+    }
+
+    pub(super) fn is_special(&self, id: TokenId) -> bool {
+        // An id beyond the vocabulary is no text either.
+        self.special.get(id as usize).copied().unwrap_or(true)
+    }
+
+    pub(super) fn vocab_size(&self) -> u32 {
+        u32::try_from(self.special.len()).expect("ids are u32")
+    }
+
+    pub(crate) fn id_of(&self, text: &str) -> Option<TokenId> {
+        self.plain.token_to_id(text)
+    }
+
+    pub(crate) fn text_of(&self, id: TokenId) -> Option<String> {
+        self.plain.id_to_token(id)
+    }
+}
+
+impl fmt::Debug for HuggingFace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HuggingFace")
+            .field("vocab_size", &self.special.len())
+            .field("pattern", &self.pattern)
+            .field("byte_level", &self.is_byte_level())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,30 @@
+//! What a router runs on. Checked before it gets here: the binary reads arguments.
+
+use crate::mode::{BlockWeights, Mode};
+
+/// What a router runs on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RouterConfig {
+    /// Tokens per KV block, the same for every worker and for the chains that are asked
+    /// about. Not 0.
+    pub block_size: u32,
+    pub mode: Mode,
+    /// Requests beyond its slots that a worker may have waiting.
+    pub queue_limit: u32,
+    /// How many decisions are kept to be looked at.
+    pub decisions_kept: usize,
+    pub seed: u64,
+}
+
+impl RouterConfig {
+    /// The defaults, for workers with that block size.
+    pub fn new(block_size: u32) -> Self {
+        Self {
+            block_size,
+            mode: Mode::KvBlocks(BlockWeights::default()),
+            queue_limit: 64,
+            decisions_kept: 1000,
+            seed: 0,
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! What was decided, on which figures, and how it turned out.
+//!
+//! Each placement leaves a [`Decision`]: the figures of every candidate as the policy saw
+//! them, who was passed over and why, and later what really happened. The last ones are
+//! kept in a ring. Records are shared, not copied, so reading a thousand of them does not
+//! hold up routing; a record that somebody still reads is copied before it is completed.
+
+use std::collections::VecDeque;
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+
+use contract::{Moment, RequestId, WorkerId};
+use serde::{Serialize, Serializer};
+
+use crate::mode::ModeName;
+use crate::policy::{Candidate, Reason};
+
+/// Rows of candidates that the ring keeps at most, whatever its length: 4 MiB or so. With
+/// very many workers the ring is shorter.
+const MOST_ROWS: usize = 65_536;
+
+/// One placement, with everything that led to it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Decision {
+    /// Counts from 1.
+    pub number: u64,
+    #[serde(serialize_with = "seconds")]
+    pub at: Moment,
+    #[serde(serialize_with = "text")]
+    pub request: RequestId,
+    pub mode: ModeName,
+    pub prompt_tokens: u32,
+    /// Full blocks of the prompt.
+    pub blocks: u32,
+    pub winner: WorkerId,
+    #[serde(serialize_with = "display")]
+    pub reason: Reason,
+    pub candidates: Vec<Candidate>,
+    pub excluded: Vec<Excluded>,
+    pub predicted_cached_tokens: u32,
+    /// The engine's figure, once it is known.
+    pub actual_cached_tokens: Option<u32>,
+    pub outcome: Outcome,
+}
+
+/// How far the placed request has come, in seconds since the decision.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// No token yet.
+    Placed,
+    Started {
+        first_token_after: f64,
+    },
+    /// Over, finished or broken off, after at least one token.
+    Ended {
+        first_token_after: f64,
+        ended_after: f64,
+    },
+    /// Given up before the first token: failed, refused by the worker, or cancelled.
+    Abandoned {
+        ended_after: f64,
+    },
+}
+
+/// A member that was not a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Excluded {
+    pub worker: WorkerId,
+    pub why: WhyNot,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhyNot {
+    Draining,
+    /// The request has failed there before.
+    Tried,
+    /// Its slots and its queue are taken.
+    Full,
+}
+
+impl fmt::Display for WhyNot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Draining => "draining",
+            Self::Tried => "tried before",
+            Self::Full => "full",
+        })
+    }
+}
+
+impl Decision {
+    /// The whole decision in one line, for logs.
+    pub fn explain(&self) -> String {
+        let mut line = format!(
+            "#{} {} ({} tokens, {} blocks) {} -> worker {}: {}",
+            self.number,
+            self.request,
+            self.prompt_tokens,
+            self.blocks,
+            self.mode,
+            self.winner,
+            self.reason
+        );
+        for candidate in &self.candidates {
+            explain_candidate(&mut line, candidate).expect("a string takes any text");
+        }
+        for Excluded { worker, why } in &self.excluded {
+            write!(line, " | {worker}: {why}").expect("a string takes any text");
+        }
+        line
+    }
+
+    pub(crate) fn record_first_token(&mut self, cached_tokens: u32, now: Moment) {
+        self.actual_cached_tokens = Some(cached_tokens);
+        if self.outcome == Outcome::Placed {
+            self.outcome = Outcome::Started {
+                first_token_after: self.elapsed(now),
+            };
+        }
+    }
+
+    pub(crate) fn record_end(&mut self, now: Moment) {
+        let ended_after = self.elapsed(now);
+        self.outcome = match self.outcome {
+            Outcome::Placed => Outcome::Abandoned { ended_after },
+            Outcome::Started { first_token_after } => Outcome::Ended {
+                first_token_after,
+                ended_after,
+            },
+            over @ (Outcome::Ended { .. } | Outcome::Abandoned { .. }) => over,
+        };
+    }
+
+    fn elapsed(&self, now: Moment) -> f64 {
+        now.since(self.at).as_secs_f64()
+    }
+}
+
+fn explain_candidate(line: &mut String, candidate: &Candidate) -> fmt::Result {
+    write!(line, " | {}: ", candidate.worker)?;
+    if let Some(cost) = candidate.cost {
+        write!(line, "cost {cost:.2}, ")?;
+    }
+    write!(
+        line,
+        "overlap {}, prefill {:.2}, decode {}, {}/{} in flight",
+        candidate.overlap_blocks,
+        candidate.prefill_blocks,
+        candidate.decode_blocks,
+        candidate.in_flight,
+        candidate.slots
+    )
+}
+
+/// The last decisions, bounded in number and in size.
+#[derive(Debug)]
+pub(crate) struct DecisionLog {
+    /// With consecutive numbers.
+    kept: VecDeque<Arc<Decision>>,
+    capacity: usize,
+    rows: usize,
+    next_number: u64,
+}
+
+impl DecisionLog {
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            kept: VecDeque::new(),
+            capacity,
+            rows: 0,
+            next_number: 1,
+        }
+    }
+
+    /// The number that the next decision must carry.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next_number
+    }
+
+    pub(crate) fn push(&mut self, decision: Decision) {
+        debug_assert_eq!(decision.number, self.next_number, "numbers are consecutive");
+        self.next_number += 1;
+        self.rows += decision.candidates.len();
+        self.kept.push_back(Arc::new(decision));
+        while self.kept.len() > self.capacity || self.rows > MOST_ROWS {
+            let Some(oldest) = self.kept.pop_front() else {
+                return;
+            };
+            self.rows -= oldest.candidates.len();
+        }
+    }
+
+    /// Completes a decision, if it is still there.
+    pub(crate) fn amend(&mut self, number: u64, change: impl FnOnce(&mut Decision)) {
+        let Some(oldest) = self.kept.front() else {
+            return;
+        };
+        let position = number
+            .checked_sub(oldest.number)
+            .and_then(|n| usize::try_from(n).ok());
+        if let Some(decision) = position.and_then(|position| self.kept.get_mut(position)) {
+            change(Arc::make_mut(decision));
+        }
+    }
+
+    /// The latest `limit`, latest first.
+    pub(crate) fn latest(&self, limit: usize) -> Vec<Arc<Decision>> {
+        self.kept.iter().rev().take(limit).cloned().collect()
+    }
+}
+
+fn seconds<S: Serializer>(at: &Moment, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(at.as_secs_f64())
+}
+
+fn text<S: Serializer>(request: &RequestId, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(request.as_str())
+}
+
+fn display<S: Serializer>(reason: &Reason, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::policy::tests::idle;
+
+    fn decision(number: u64, candidates: usize) -> Decision {
+        Decision {
+            number,
+            at: Moment::ZERO,
+            request: RequestId::new("r"),
+            mode: ModeName::RoundRobin,
+            prompt_tokens: 3200,
+            blocks: 100,
+            winner: WorkerId(0),
+            reason: Reason::NextInCycle,
+            candidates: (0..candidates as u64).map(idle).collect(),
+            excluded: Vec::new(),
+            predicted_cached_tokens: 0,
+            actual_cached_tokens: None,
+            outcome: Outcome::Placed,
+        }
+    }
+
+    fn numbers(log: &DecisionLog, limit: usize) -> Vec<u64> {
+        log.latest(limit)
+            .iter()
+            .map(|decision| decision.number)
+            .collect()
+    }
+
+    #[test]
+    fn the_ring_keeps_the_latest() {
+        let mut log = DecisionLog::new(3);
+        for number in 1..=5 {
+            log.push(decision(number, 2));
+        }
+        assert_eq!(numbers(&log, 10), [5, 4, 3]);
+        assert_eq!(numbers(&log, 2), [5, 4]);
+        assert_eq!(log.rows, 6);
+    }
+
+    #[test]
+    fn the_ring_is_bounded_in_rows_too() {
+        let mut log = DecisionLog::new(1000);
+        for number in 1..=5 {
+            log.push(decision(number, MOST_ROWS / 2));
+        }
+        assert_eq!(numbers(&log, 10), [5, 4]);
+    }
+
+    #[test]
+    fn a_decision_is_completed_in_place_and_readers_keep_what_they_saw() {
+        let mut log = DecisionLog::new(2);
+        for number in 1..=3 {
+            log.push(decision(number, 1));
+        }
+        let seen = log.latest(1);
+        let at = |millis| Moment::ZERO + Duration::from_millis(millis);
+        log.amend(3, |decision| decision.record_first_token(64, at(250)));
+        log.amend(3, |decision| decision.record_end(at(1500)));
+        log.amend(2, |decision| decision.record_end(at(500)));
+        log.amend(1, |_| panic!("number 1 has left the ring"));
+        log.amend(4, |_| panic!("number 4 has not been made"));
+        let latest = log.latest(2);
+        assert_eq!(seen[0].outcome, Outcome::Placed);
+        assert_eq!(latest[0].actual_cached_tokens, Some(64));
+        assert_eq!(
+            latest[0].outcome,
+            Outcome::Ended {
+                first_token_after: 0.25,
+                ended_after: 1.5
+            }
+        );
+        assert_eq!(latest[1].outcome, Outcome::Abandoned { ended_after: 0.5 });
+    }
+
+    #[test]
+    fn a_ring_of_nothing_keeps_nothing() {
+        let mut log = DecisionLog::new(0);
+        log.push(decision(1, 1));
+        log.push(decision(2, 1));
+        assert!(numbers(&log, 10).is_empty());
+    }
+}

@@ -1,0 +1,47 @@
+//! Chooses a worker for each request, reserves it, and explains why.
+//!
+//! The crate is a pure core and a thin shell. [`State`] holds everything the router knows
+//! and takes time as an argument; [`Router`] puts it behind one short lock and hands out
+//! [`Placement`]s that give their capacity back when dropped. A discrete-event loop drives
+//! [`State`] directly and so takes the very decisions that the server takes.
+//!
+//! | module | what it answers |
+//! |---|---|
+//! | [`query`] | what is asked and answered |
+//! | [`state`] | who is a member, who may take this request, what is reserved |
+//! | [`prefix_index`] | which worker holds which prefix (from the workers' events) |
+//! | [`active_blocks`] | which blocks the requests under way use, and will leave behind |
+//! | [`feed`] | are a worker's events complete, and what if not |
+//! | [`load`] | what the router has sent to a worker and not seen finished |
+//! | [`policy`] | the seam: which of the candidates |
+//! | [`mode`] | the policies by name, with their parameters |
+//! | [`decision`] | what was decided, on which figures, and how it turned out |
+//! | [`router`] | the lock, the guard, the metrics |
+//!
+//! Absent on purpose: nothing here knows HTTP, links to workers, or how events travel, and
+//! nothing waits.
+
+pub mod active_blocks;
+mod completions;
+pub mod config;
+pub mod decision;
+pub mod feed;
+pub mod load;
+mod metrics;
+pub mod mode;
+pub mod policy;
+pub mod prefix_index;
+pub mod query;
+mod reservations;
+pub mod router;
+pub mod state;
+mod worker_set;
+
+pub use config::RouterConfig;
+pub use decision::{Decision, Excluded, Outcome, WhyNot};
+pub use feed::{FeedState, Observed};
+pub use mode::{BlockWeights, Mode, ModeError, ModeName};
+pub use policy::{Candidate, Choice, Policy, Reason, RequestView};
+pub use query::{Claim, RouteError, RouteQuery};
+pub use router::{Placement, Router};
+pub use state::{FeedOutcome, JoinError, State, WorkerView};

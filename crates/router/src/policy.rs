@@ -1,0 +1,198 @@
+//! The seam: which of the candidates takes the request.
+//!
+//! A policy sees figures and returns an index. It knows neither the index nor the books
+//! they come from, reads no clock and draws only from the randomness it is handed, so each
+//! rule is a page that can be tested with a table. What it concluded about a candidate it
+//! writes into [`Candidate::cost`]; the same rows then become the decision record.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use contract::WorkerId;
+use contract::random::Random as Draws;
+use serde::Serialize;
+
+use crate::mode::ModeName;
+
+mod kv_blocks;
+mod least_loaded;
+mod power_of_two;
+mod random;
+mod round_robin;
+
+pub use kv_blocks::KvBlocks;
+pub use least_loaded::LeastLoaded;
+pub use power_of_two::PowerOfTwo;
+pub use random::Random;
+pub use round_robin::RoundRobin;
+
+/// Chooses among workers that may take a request.
+pub trait Policy: Send + fmt::Debug {
+    fn name(&self) -> ModeName;
+
+    /// Chooses one of `candidates`, which are at least one, in ascending order of worker.
+    ///
+    /// The choice is binding: the caller reserves it before the next call, so a policy may
+    /// count on seeing its own choices in the next candidates' figures.
+    fn choose(
+        &mut self,
+        request: &RequestView,
+        candidates: &mut [Candidate],
+        draws: &mut Draws,
+    ) -> Choice;
+}
+
+/// What a policy may know about the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestView {
+    pub prompt_tokens: u32,
+    /// Full blocks of the prompt.
+    pub blocks: u32,
+    /// Tokens per block.
+    pub block_size: u32,
+}
+
+/// A worker that may take the request, with the figures on which it is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Candidate {
+    pub worker: WorkerId,
+    /// Sequences that it runs at once.
+    pub slots: u32,
+    pub in_flight: u32,
+    /// Leading blocks of the prompt that it holds or is about to hold.
+    pub overlap_blocks: u32,
+    /// Prompt tokens that it would reuse.
+    pub cached_tokens: u32,
+    /// Prompt tokens sent to it earlier and still to be computed.
+    pub pending_prefill_tokens: u64,
+    /// What it would have to compute until this request's first token, pending work
+    /// included, in blocks.
+    pub prefill_blocks: f64,
+    /// Blocks that its requests under way use, without this one.
+    pub decode_blocks: u32,
+    /// Blocks that this request would add to those.
+    pub new_blocks: u32,
+    /// What the policy weighed; lower is better. `None` if it does not weigh.
+    pub cost: Option<f64>,
+}
+
+impl Candidate {
+    /// Compares how full two workers are, relative to their slots.
+    fn cmp_load(&self, other: &Self) -> Ordering {
+        let scaled =
+            |mine: &Self, theirs: &Self| u64::from(mine.in_flight) * u64::from(theirs.slots.max(1));
+        scaled(self, other).cmp(&scaled(other, self))
+    }
+}
+
+/// The chosen candidate, and why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    pub index: usize,
+    pub reason: Reason,
+}
+
+/// Why the winner won.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reason {
+    NextInCycle,
+    Drawn,
+    LeastLoaded {
+        in_flight: u32,
+        slots: u32,
+    },
+    OnlyOne,
+    LessLoadedOfTwo {
+        other: WorkerId,
+    },
+    LowestCost {
+        cost: f64,
+    },
+    /// Several had the lowest cost.
+    TieAtLowestCost {
+        cost: f64,
+        tied: u32,
+    },
+    DrawnByCost {
+        probability: f64,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NextInCycle => f.write_str("next in the cycle"),
+            Self::Drawn => f.write_str("drawn at random"),
+            Self::LeastLoaded { in_flight, slots } => {
+                write!(f, "least loaded with {in_flight} of {slots} slots taken")
+            }
+            Self::OnlyOne => f.write_str("the only candidate"),
+            Self::LessLoadedOfTwo { other } => {
+                write!(f, "drawn with worker {other} and not more loaded")
+            }
+            Self::LowestCost { cost } => write!(f, "lowest cost {cost:.2}"),
+            Self::TieAtLowestCost { cost, tied } => {
+                write!(f, "fewest in flight of {tied} at the lowest cost {cost:.2}")
+            }
+            Self::DrawnByCost { probability } => {
+                write!(f, "drawn by cost with probability {probability:.3}")
+            }
+        }
+    }
+}
+
+/// Where a rotation goes on after `last`, over candidates in ascending order of worker.
+///
+/// By worker and not by position: positions shift when workers join, leave or are skipped,
+/// and a counter over them would pass some by and visit others twice.
+fn after(last: Option<WorkerId>, candidates: &[Candidate]) -> usize {
+    let next = candidates.partition_point(|candidate| Some(candidate.worker) <= last);
+    if next == candidates.len() { 0 } else { next }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    //! A candidate to start from in the policies' tables.
+
+    use super::*;
+
+    pub(crate) const REQUEST: RequestView = RequestView {
+        prompt_tokens: 3200,
+        blocks: 100,
+        block_size: 32,
+    };
+
+    pub(crate) fn idle(worker: u64) -> Candidate {
+        Candidate {
+            worker: WorkerId(worker),
+            slots: 64,
+            in_flight: 0,
+            overlap_blocks: 0,
+            cached_tokens: 0,
+            pending_prefill_tokens: 0,
+            prefill_blocks: 100.0,
+            decode_blocks: 0,
+            new_blocks: 100,
+            cost: None,
+        }
+    }
+
+    pub(crate) fn busy(worker: u64, in_flight: u32, slots: u32) -> Candidate {
+        Candidate {
+            in_flight,
+            slots,
+            ..idle(worker)
+        }
+    }
+
+    /// The worker that the policy chooses.
+    pub(crate) fn choose(
+        policy: &mut dyn Policy,
+        candidates: &[Candidate],
+        draws: &mut Draws,
+    ) -> u64 {
+        let mut candidates = candidates.to_vec();
+        let choice = policy.choose(&REQUEST, &mut candidates, draws);
+        candidates[choice.index].worker.0
+    }
+}

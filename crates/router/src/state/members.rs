@@ -1,0 +1,113 @@
+//! The workers that are members, by dense slot and by name.
+//!
+//! The index speaks of workers by small numbers, so each member has a *slot* that is let
+//! again when it leaves. What was promised to an earlier tenant is told apart by the
+//! *incarnation*, which is never reused.
+
+use std::sync::Arc;
+
+use contract::{WorkerCard, WorkerId, WorkerStatus};
+
+use crate::feed::Feed;
+use crate::load::Load;
+
+/// A worker, and the router's books about it.
+///
+/// What every pick reads comes first and is small: a pick over many workers is bound by
+/// the memory that it touches. The rest is behind a pointer.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) worker: WorkerId,
+    pub(super) slots: u32,
+    pub(super) draining: bool,
+    pub(super) load: Load,
+    pub(super) incarnation: u64,
+    pub(super) profile: Box<Profile>,
+}
+
+/// What a pick does not read.
+#[derive(Debug)]
+pub(super) struct Profile {
+    pub(super) card: Arc<WorkerCard>,
+    /// As the worker last reported; for display. Decisions use [`Member::load`].
+    pub(super) status: WorkerStatus,
+    pub(super) feed: Feed,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Members {
+    by_slot: Vec<Option<Member>>,
+    /// In ascending order of worker: the order in which candidates are presented.
+    slots: Vec<(WorkerId, usize)>,
+    incarnations: u64,
+}
+
+impl Members {
+    /// Adds a worker that is not a member, in the lowest free slot.
+    pub(super) fn add(&mut self, card: WorkerCard) -> usize {
+        let free = self.by_slot.iter().position(Option::is_none);
+        let slot = free.unwrap_or(self.by_slot.len());
+        if slot == self.by_slot.len() {
+            self.by_slot.push(None);
+        }
+        let position = self.slots.partition_point(|(worker, _)| *worker < card.id);
+        self.slots.insert(position, (card.id, slot));
+        self.incarnations += 1;
+        self.by_slot[slot] = Some(Member {
+            worker: card.id,
+            slots: card.slots,
+            draining: false,
+            load: Load::default(),
+            incarnation: self.incarnations,
+            profile: Box::new(Profile {
+                card: Arc::new(card),
+                status: WorkerStatus::default(),
+                feed: Feed::default(),
+            }),
+        });
+        slot
+    }
+
+    /// Removes a member and says which slot it had.
+    pub(super) fn remove(&mut self, worker: WorkerId) -> Option<usize> {
+        let position = self
+            .slots
+            .binary_search_by_key(&worker, |(id, _)| *id)
+            .ok()?;
+        let (_, slot) = self.slots.remove(position);
+        self.by_slot[slot] = None;
+        Some(slot)
+    }
+
+    pub(super) fn slot(&self, worker: WorkerId) -> Option<usize> {
+        let position = self
+            .slots
+            .binary_search_by_key(&worker, |(id, _)| *id)
+            .ok()?;
+        Some(self.slots[position].1)
+    }
+
+    pub(super) fn get_mut(&mut self, worker: WorkerId) -> Option<(usize, &mut Member)> {
+        let slot = self.slot(worker)?;
+        Some((slot, self.by_slot[slot].as_mut()?))
+    }
+
+    /// The tenant of a slot, if it is still the one that was meant.
+    pub(super) fn tenant(&mut self, slot: usize, incarnation: u64) -> Option<&mut Member> {
+        self.by_slot[slot]
+            .as_mut()
+            .filter(|member| member.incarnation == incarnation)
+    }
+
+    /// Slots ever let: what arrays by slot must have room for.
+    pub(super) fn slots(&self) -> usize {
+        self.by_slot.len()
+    }
+
+    /// In ascending order of worker.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Member)> {
+        self.slots
+            .iter()
+            .filter_map(|&(_, slot)| Some((slot, self.by_slot[slot].as_ref()?)))
+    }
+}

@@ -1,0 +1,429 @@
+//! Random lives of a small fleet, with every figure recomputed from scratch.
+//!
+//! The model keeps lists and sets and counts them each time. Workers in it are engines that
+//! store chains and evict leaf first, over a feed that loses batches; requests may end
+//! before or after their worker.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::*;
+
+const WORKERS: u64 = 4;
+const SMALL_BLOCK: u32 = 4;
+const SLOTS: u32 = 2;
+const QUEUE_LIMIT: u32 = 2;
+
+type Path = Vec<u8>;
+
+fn block(path: &[u8]) -> BlockHash {
+    BlockHash(
+        path.iter()
+            .fold(1, |parent, &step| mix(7, parent, u64::from(step))),
+    )
+}
+
+fn blocks(path: &[u8]) -> Vec<BlockHash> {
+    (1..=path.len())
+        .map(|depth| block(&path[..depth]))
+        .collect()
+}
+
+/// The leading blocks of `path` that are in `set`.
+fn depth(set: &BTreeSet<Path>, path: &[u8]) -> usize {
+    (1..=path.len())
+        .take_while(|&depth| set.contains(&path[..depth]))
+        .count()
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Join {
+        worker: u64,
+        restarted: bool,
+    },
+    Leave {
+        worker: u64,
+    },
+    Drain {
+        worker: u64,
+    },
+    Place {
+        path: Path,
+        tail: u32,
+        tried: Option<u64>,
+    },
+    FirstToken {
+        request: Index,
+    },
+    Release {
+        request: Index,
+    },
+    Store {
+        worker: u64,
+        path: Path,
+        lost: bool,
+    },
+    Evict {
+        worker: u64,
+        leaf: Index,
+        lost: bool,
+    },
+    Restore {
+        worker: u64,
+    },
+    SetMode {
+        mode: ModeName,
+    },
+}
+
+fn operations() -> impl Strategy<Value = Operation> {
+    let worker = || 0..WORKERS;
+    let path = || prop::collection::vec(0_u8..2, 0..7);
+    let lost = || prop::bool::weighted(0.1);
+    let request = || any::<Index>();
+    prop_oneof![
+        2 => (worker(), any::<bool>())
+            .prop_map(|(worker, restarted)| Operation::Join { worker, restarted }),
+        1 => worker().prop_map(|worker| Operation::Leave { worker }),
+        1 => worker().prop_map(|worker| Operation::Drain { worker }),
+        8 => (path(), 0..SMALL_BLOCK, prop::option::weighted(0.2, worker()))
+            .prop_map(|(path, tail, tried)| Operation::Place { path, tail, tried }),
+        4 => request().prop_map(|request| Operation::FirstToken { request }),
+        5 => request().prop_map(|request| Operation::Release { request }),
+        4 => (worker(), path(), lost())
+            .prop_map(|(worker, path, lost)| Operation::Store { worker, path, lost }),
+        4 => (worker(), any::<Index>(), lost())
+            .prop_map(|(worker, leaf, lost)| Operation::Evict { worker, leaf, lost }),
+        3 => worker().prop_map(|worker| Operation::Restore { worker }),
+        1 => prop::sample::select(ModeName::ALL.to_vec())
+            .prop_map(|mode| Operation::SetMode { mode }),
+    ]
+}
+
+/// A worker process, member or not.
+#[derive(Debug, Default)]
+struct Engine {
+    epoch: u64,
+    sequence: u64,
+    held: BTreeSet<Path>,
+    /// Which membership is meant, when it is one.
+    member: Option<usize>,
+    draining: bool,
+    /// A batch was lost, so the router may believe something else than `held`.
+    disturbed: bool,
+}
+
+#[derive(Debug)]
+struct Request {
+    claim: Claim,
+    worker: u64,
+    member: Option<usize>,
+    path: Path,
+    partial: bool,
+    pending: u32,
+}
+
+struct World {
+    state: State,
+    engines: BTreeMap<u64, Engine>,
+    requests: Vec<Request>,
+    memberships: usize,
+}
+
+impl World {
+    fn new() -> Self {
+        let config = RouterConfig {
+            queue_limit: QUEUE_LIMIT,
+            ..RouterConfig::new(SMALL_BLOCK)
+        };
+        let engines = (0..WORKERS)
+            .map(|worker| (worker, Engine::default()))
+            .collect();
+        Self {
+            state: State::new(config),
+            engines,
+            requests: Vec::new(),
+            memberships: 0,
+        }
+    }
+
+    fn requests_on(&self, worker: u64) -> impl Iterator<Item = &Request> {
+        let member = self.engines[&worker].member;
+        self.requests.iter().filter(move |request| {
+            request.worker == worker && request.member == member && member.is_some()
+        })
+    }
+
+    fn used(&self, worker: u64) -> BTreeSet<Path> {
+        self.requests_on(worker)
+            .flat_map(|request| (1..=request.path.len()).map(|n| request.path[..n].to_vec()))
+            .collect()
+    }
+
+    fn may_take(&self, worker: u64, tried: Option<u64>) -> Option<WhyNot> {
+        let full = self.requests_on(worker).count() as u32 >= SLOTS + QUEUE_LIMIT;
+        let engine = &self.engines[&worker];
+        [
+            (engine.draining, WhyNot::Draining),
+            (tried == Some(worker), WhyNot::Tried),
+            (full, WhyNot::Full),
+        ]
+        .into_iter()
+        .find_map(|(applies, why)| applies.then_some(why))
+    }
+
+    fn publish(&mut self, worker: u64, event: KvEvent, lost: bool) {
+        let engine = self.engines.get_mut(&worker).unwrap();
+        let batch = KvBatch {
+            worker: WorkerId(worker),
+            epoch: engine.epoch,
+            sequence: engine.sequence,
+            events: vec![event],
+        };
+        engine.sequence += 1;
+        if lost {
+            engine.disturbed = true;
+        } else {
+            let observed = self.state.observe(&batch).observed;
+            assert_eq!(observed == Observed::Unknown, engine.member.is_none());
+            if observed != Observed::Applied {
+                assert!(engine.disturbed || engine.member.is_none(), "{observed:?}");
+            }
+        }
+    }
+
+    fn join(&mut self, worker: u64, restarted: bool) {
+        self.state
+            .join(WorkerCard {
+                block_size: SMALL_BLOCK,
+                slots: SLOTS,
+                ..card(worker)
+            })
+            .unwrap();
+        self.memberships += 1;
+        let engine = self.engines.get_mut(&worker).unwrap();
+        if restarted {
+            engine.epoch += 1;
+            engine.sequence = 0;
+            engine.held.clear();
+        }
+        engine.member = Some(self.memberships);
+        engine.draining = false;
+        // Met in the middle of an epoch, a worker is unknown until its snapshot.
+        engine.disturbed = engine.sequence > 0;
+    }
+
+    fn place(&mut self, path: Path, tail: u32, tried: Option<u64>) {
+        let prompt_tokens = (path.len() as u32 * SMALL_BLOCK + tail).max(1);
+        let excluded: Vec<WorkerId> = tried.into_iter().map(WorkerId).collect();
+        let query = RouteQuery {
+            request: RequestId::new("r"),
+            prompt_tokens,
+            chain: &blocks(&path),
+            excluded: &excluded,
+        };
+        let members: Vec<u64> = (0..WORKERS)
+            .filter(|worker| self.engines[worker].member.is_some())
+            .collect();
+        let why_not: BTreeMap<u64, Option<WhyNot>> = members
+            .iter()
+            .map(|&worker| (worker, self.may_take(worker, tried)))
+            .collect();
+        let claim = match self.state.place(&query, at(0)) {
+            Ok(claim) => claim,
+            Err(error) => {
+                assert!(why_not.values().all(Option::is_some));
+                let saturated = why_not.values().any(|why| *why == Some(WhyNot::Full));
+                assert_eq!(matches!(error, RouteError::Saturated { .. }), saturated);
+                return;
+            }
+        };
+        let decision = &self.state.decisions(1)[0];
+        let candidates: Vec<u64> = decision.candidates.iter().map(|row| row.worker.0).collect();
+        let expected: Vec<u64> = members
+            .iter()
+            .copied()
+            .filter(|worker| why_not[worker].is_none())
+            .collect();
+        assert_eq!(candidates, expected);
+        for row in &decision.candidates {
+            self.check_row(row, &path, prompt_tokens);
+        }
+        let worker = claim.worker.0;
+        self.requests.push(Request {
+            claim,
+            worker,
+            member: self.engines[&worker].member,
+            path,
+            partial: !prompt_tokens.is_multiple_of(SMALL_BLOCK),
+            pending: prompt_tokens - claim.predicted_cached_tokens,
+        });
+    }
+
+    fn check_row(&self, row: &Candidate, path: &[u8], prompt_tokens: u32) {
+        let engine = &self.engines[&row.worker.0];
+        let used = depth(&self.used(row.worker.0), path) as u32;
+        let partial = u32::from(!prompt_tokens.is_multiple_of(SMALL_BLOCK));
+        assert_eq!(row.new_blocks, path.len() as u32 - used + partial);
+        assert_eq!(
+            row.in_flight as usize,
+            self.requests_on(row.worker.0).count()
+        );
+        if !engine.disturbed {
+            let overlap = used.max(depth(&engine.held, path) as u32);
+            assert_eq!(row.overlap_blocks, overlap);
+            let cached = overlap.min((prompt_tokens - 1) / SMALL_BLOCK) * SMALL_BLOCK;
+            assert_eq!(row.cached_tokens, cached);
+        }
+    }
+
+    fn apply(&mut self, operation: Operation) {
+        match operation {
+            Operation::Join { worker, restarted } => self.join(worker, restarted),
+            Operation::Leave { worker } => {
+                let engine = self.engines.get_mut(&worker).unwrap();
+                let was_member = engine.member.take().is_some();
+                assert_eq!(self.state.leave(WorkerId(worker)), was_member);
+            }
+            Operation::Drain { worker } => {
+                self.engines.get_mut(&worker).unwrap().draining = true;
+                self.state.drain(WorkerId(worker));
+            }
+            Operation::Place { path, tail, tried } => self.place(path, tail, tried),
+            Operation::FirstToken { request } => {
+                if !self.requests.is_empty() {
+                    let request = request.get_mut(&mut self.requests);
+                    let news = self.state.first_token(&request.claim, 0, at(0));
+                    assert_eq!(news, request.pending > 0);
+                    request.pending = 0;
+                }
+            }
+            Operation::Release { request } => {
+                if !self.requests.is_empty() {
+                    let ended = self
+                        .requests
+                        .swap_remove(request.index(self.requests.len()));
+                    assert!(self.state.release(&ended.claim, at(0)));
+                    assert!(!self.state.release(&ended.claim, at(0)));
+                }
+            }
+            Operation::Store { worker, path, lost } => {
+                let held = &mut self.engines.get_mut(&worker).unwrap().held;
+                held.extend((1..=path.len()).map(|depth| path[..depth].to_vec()));
+                let KvBatch { mut events, .. } = stored(worker, 0, &blocks(&path));
+                self.publish(worker, events.remove(0), lost);
+            }
+            Operation::Evict { worker, leaf, lost } => self.evict(worker, leaf, lost),
+            Operation::Restore { worker } => self.restore(worker),
+            Operation::SetMode { mode } => {
+                self.state
+                    .set_mode(Mode::new(mode, BlockWeights::default()));
+            }
+        }
+    }
+
+    fn evict(&mut self, worker: u64, leaf: Index, lost: bool) {
+        let held = &mut self.engines.get_mut(&worker).unwrap().held;
+        let is_leaf = |path: &&Path| {
+            !held
+                .iter()
+                .any(|other| other.len() > path.len() && other.starts_with(path))
+        };
+        let leaves: Vec<Path> = held.iter().filter(is_leaf).cloned().collect();
+        if leaves.is_empty() {
+            return;
+        }
+        let path = leaf.get(&leaves);
+        held.remove(path);
+        self.publish(
+            worker,
+            KvEvent::Removed {
+                blocks: vec![block(path)],
+            },
+            lost,
+        );
+    }
+
+    fn restore(&mut self, worker: u64) {
+        let engine = self.engines.get_mut(&worker).unwrap();
+        let snapshot = KvSnapshot {
+            epoch: engine.epoch,
+            next_sequence: engine.sequence,
+            blocks: engine.held.iter().map(|path| block(path)).collect(),
+        };
+        let mut observed = self.state.restore(WorkerId(worker), &snapshot).observed;
+        if observed == Observed::NeedsSnapshot {
+            observed = self.state.restore(WorkerId(worker), &snapshot).observed;
+        }
+        match engine.member {
+            Some(_) => {
+                assert_eq!(observed, Observed::Applied);
+                engine.disturbed = false;
+            }
+            None => assert_eq!(observed, Observed::Unknown),
+        }
+    }
+
+    fn check(&self) {
+        assert_eq!(self.state.in_flight(), self.requests.len());
+        let views = self.state.workers();
+        let members = self
+            .engines
+            .values()
+            .filter(|engine| engine.member.is_some());
+        assert_eq!(views.len(), members.count());
+        for view in views {
+            let worker = view.card.id.0;
+            let engine = &self.engines[&worker];
+            let in_flight = self.requests_on(worker).count();
+            let pending: u64 = self
+                .requests_on(worker)
+                .map(|request| u64::from(request.pending))
+                .sum();
+            let partial = self
+                .requests_on(worker)
+                .filter(|request| request.partial)
+                .count();
+            assert_eq!(view.in_flight as usize, in_flight);
+            assert_eq!(view.pending_prefill_tokens, pending);
+            assert_eq!(
+                view.active_blocks as usize,
+                self.used(worker).len() + partial
+            );
+            assert_eq!(view.draining, engine.draining);
+            if !engine.disturbed {
+                assert_eq!(view.indexed_blocks as usize, engine.held.len());
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_books_agree_with_a_recount_and_return_to_zero(
+        operations in prop::collection::vec(operations(), 1..80),
+    ) {
+        let mut world = World::new();
+        world.join(0, true);
+        world.join(1, true);
+        for operation in operations {
+            world.apply(operation);
+            world.check();
+        }
+        for request in std::mem::take(&mut world.requests) {
+            world.state.release(&request.claim, at(0));
+        }
+        world.check();
+        let (_, expected) = world.state.known_blocks();
+        prop_assert_eq!(expected, 0);
+        for worker in 0..WORKERS {
+            world.state.leave(WorkerId(worker));
+        }
+        prop_assert_eq!(world.state.known_blocks(), (0, 0));
+    }
+}

@@ -1,0 +1,21 @@
+//! How a frontend reaches workers and hears from them.
+//!
+//! Three things cross the gap between the routing side and the engine side, and each has
+//! its module:
+//!
+//! - [`link`]: requests go out, token streams come back ([`WorkerLink`], the seam);
+//! - [`feed`]: cache events and status reports flow back without being asked for;
+//! - [`membership`]: workers come and go ([`Roster`] on the announcing side, [`Changes`]
+//!   on the routing side).
+//!
+//! What is here are the in-memory twins, which the one-process demo and the tests use. A
+//! networked transport produces the same three things, so nothing above this crate can
+//! tell where a worker runs.
+
+pub mod feed;
+pub mod link;
+pub mod membership;
+
+pub use feed::{Feed, FeedPublisher, feed};
+pub use link::{LinkFuture, WorkerLink};
+pub use membership::{Change, Changes, Member, Roster, roster};

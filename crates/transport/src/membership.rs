@@ -1,0 +1,64 @@
+//! Who is there.
+//!
+//! Whatever discovers workers (the demo itself, later etcd or Kubernetes) speaks through a
+//! [`Roster`]; whoever routes listens to its [`Changes`]. A change is told once and in
+//! order, so the listener's picture is exact without polling.
+
+use std::sync::Arc;
+
+use contract::{WorkerCard, WorkerId};
+use tokio::sync::mpsc;
+
+use crate::feed::Feed;
+use crate::link::WorkerLink;
+
+/// Changes that may wait. Announcing is rare; a full queue makes the announcer wait.
+const CAPACITY: usize = 64;
+
+/// A worker as it joins.
+#[derive(Debug)]
+pub struct Member {
+    pub card: WorkerCard,
+    pub link: Arc<dyn WorkerLink>,
+    pub feed: Feed,
+}
+
+#[derive(Debug)]
+pub enum Change {
+    Joined(Member),
+    /// Send it nothing new; what it runs will finish.
+    Draining(WorkerId),
+    Left(WorkerId),
+}
+
+/// A connected pair.
+pub fn roster() -> (Roster, Changes) {
+    let (sender, receiver) = mpsc::channel(CAPACITY);
+    (Roster { sender }, Changes { receiver })
+}
+
+/// The announcing end.
+#[derive(Clone, Debug)]
+pub struct Roster {
+    sender: mpsc::Sender<Change>,
+}
+
+impl Roster {
+    pub async fn announce(&self, change: Change) {
+        // Fails only when the frontend is gone, and then there is nobody to tell.
+        let _ = self.sender.send(change).await;
+    }
+}
+
+/// The listening end.
+#[derive(Debug)]
+pub struct Changes {
+    receiver: mpsc::Receiver<Change>,
+}
+
+impl Changes {
+    /// The next change; `None` once nobody can announce any more.
+    pub async fn next(&mut self) -> Option<Change> {
+        self.receiver.recv().await
+    }
+}

@@ -1,0 +1,213 @@
+//! What the frontend costs.
+//!
+//! Every measurement is closed-loop over loopback with the client in this process. CPU is the
+//! server process's own (it holds the workers too, so their share counts against us).
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use contract::random::Random;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::client::{Client, Served, percentile, post};
+use super::server::Server;
+
+const CLIENTS: usize = 64;
+const OPEN_STREAMS: usize = 1000;
+
+pub(crate) fn run(seconds: u64) -> anyhow::Result<()> {
+    // One thread: the client must leave a core to the server.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let seconds = Duration::from_secs(seconds);
+    let server = Server::start(&["--profile", "zero-delay"])?;
+    let prompts = runtime.block_on(Prompts::new(&server))?;
+    say("zero-delay workers, client and server on the same machine, streaming");
+    for (name, clients, kind) in [
+        ("200-token prompt, 1 client", 1, Kind::Short),
+        ("200-token prompt, 64 clients", CLIENTS, Kind::Short),
+        ("3,500-token prompt, cold, 1 client", 1, Kind::Cold),
+        ("3,500-token prompt, cold, 64 clients", CLIENTS, Kind::Cold),
+        ("3,500-token prompt, warm conversation, 1 client", 1, Kind::Warm),
+        ("3,500-token prompt, warm conversation, 64 clients", CLIENTS, Kind::Warm),
+    ] {
+        let measured = runtime.block_on(drive(&server, &prompts, (clients, kind, 1), seconds))?;
+        report(name, measured)?;
+    }
+    let streamed =
+        runtime.block_on(drive(&server, &prompts, (CLIENTS, Kind::Short, 1000), seconds))?;
+    report("1,000-token answers, 64 clients", streamed)?;
+    drop(server);
+    runtime.block_on(open_streams())
+}
+
+/// Resident memory while many streams are open at once, at the simulated H200's pace.
+async fn open_streams() -> anyhow::Result<()> {
+    let server = Server::start(&["--workers", "16"])?;
+    let prompts = Prompts::new(&server).await?;
+    let idle = server.resident()?;
+    let mut open = Vec::new();
+    for number in 0..OPEN_STREAMS {
+        let mut client = Client::connect(&server.address).await?;
+        client.begin(&prompts.request(Kind::Short, number, 20_000)).await?;
+        open.push(client);
+    }
+    // Let the streams run for a moment, as real ones would be.
+    for client in &mut open {
+        client.discard().await?;
+    }
+    let resident = server.resident()?;
+    say(&format!(
+        "resident memory: {:.0} MB idle with 16 workers, {:.0} MB at {OPEN_STREAMS} open streams",
+        idle as f64 / 1e6,
+        resident as f64 / 1e6
+    ));
+    Ok(())
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// About 200 tokens, different each time.
+    Short,
+    /// About 3,500 tokens that no cache has seen.
+    Cold,
+    /// A conversation of about 3,500 tokens, of which only the last turn is new.
+    Warm,
+}
+
+struct Prompts {
+    model: String,
+    article: String,
+    words: Vec<String>,
+    words_in_200_tokens: usize,
+    words_in_3500_tokens: usize,
+}
+
+impl Prompts {
+    /// How many words make a prompt of the right length is asked of the server itself.
+    async fn new(server: &Server) -> anyhow::Result<Self> {
+        let article = fs::read_to_string("corpus/01-virtual-memory.md")?;
+        let words: Vec<String> = article.split_whitespace().map(str::to_owned).collect();
+        let mut prompts = Self {
+            model: server.model.clone(),
+            article,
+            words_in_200_tokens: 0,
+            words_in_3500_tokens: 0,
+            words,
+        };
+        let sample = 2000;
+        let mut client = Client::connect(&server.address).await?;
+        let tokens = client.prompt_tokens(&prompts.sample_request(sample)).await?;
+        prompts.words_in_200_tokens = 200 * sample / tokens;
+        prompts.words_in_3500_tokens = 3500 * sample / tokens;
+        Ok(prompts)
+    }
+
+    fn sample_request(&self, words: usize) -> Vec<u8> {
+        let messages = json!([{ "role": "user", "content": self.shuffled(0, words) }]);
+        let body = json!({ "model": self.model, "messages": messages, "max_tokens": 1 });
+        post("/v1/chat/completions", &body.to_string())
+    }
+
+    /// Words of the article in an order that `number` decides.
+    fn shuffled(&self, number: usize, count: usize) -> String {
+        let mut random = Random::new(number as u64);
+        let words: Vec<&str> =
+            (0..count).map(|_| &*self.words[random.below(self.words.len())]).collect();
+        words.join(" ")
+    }
+
+    fn request(&self, kind: Kind, number: usize, max_tokens: u32) -> Vec<u8> {
+        let user = |content: String| json!({ "role": "user", "content": content });
+        let messages = match kind {
+            Kind::Short => vec![user(self.shuffled(number, self.words_in_200_tokens))],
+            Kind::Cold => vec![user(self.shuffled(number, self.words_in_3500_tokens))],
+            Kind::Warm => vec![
+                user(self.article.clone()),
+                json!({ "role": "assistant", "content": "An answer that came before." }),
+                user(format!("And what about point {number}, in more detail?")),
+            ],
+        };
+        let body = json!({
+            "model": self.model,
+            "messages": messages,
+            "max_tokens": max_tokens,
+            "ignore_eos": true,
+            "stream": true,
+        });
+        post("/v1/chat/completions", &body.to_string())
+    }
+}
+
+/// What one measurement yields.
+struct Measured {
+    served: Vec<Served>,
+    wall: Duration,
+    cpu: Duration,
+}
+
+#[expect(clippy::disallowed_types, reason = "a benchmark measures real time")]
+async fn drive(
+    server: &Server,
+    prompts: &Prompts,
+    (clients, kind, max_tokens): (usize, Kind, u32),
+    duration: Duration,
+) -> anyhow::Result<Measured> {
+    // Made beforehand: what the client spends on it must not be measured.
+    let pool = if matches!(kind, Kind::Cold) { 4000 } else { 1000 };
+    let salt = clients * 1_000_000 + max_tokens as usize;
+    let requests: Arc<Vec<Vec<u8>>> =
+        Arc::new((0..pool).map(|n| prompts.request(kind, salt + n, max_tokens)).collect());
+    let next = Arc::new(AtomicUsize::new(0));
+    let mut tasks = JoinSet::new();
+    let (began, cpu_before) = (Instant::now(), server.cpu()?);
+    for _ in 0..clients {
+        let (requests, next) = (Arc::clone(&requests), Arc::clone(&next));
+        let mut client = Client::connect(&server.address).await?;
+        tasks.spawn(async move {
+            let mut served = Vec::new();
+            while began.elapsed() < duration {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                // A cold prompt is cold once only.
+                let once = matches!(kind, Kind::Cold) && number >= requests.len();
+                if once {
+                    break;
+                }
+                served.push(client.request(&requests[number % requests.len()]).await?);
+            }
+            anyhow::Ok(served)
+        });
+    }
+    let mut served = Vec::new();
+    while let Some(task) = tasks.join_next().await {
+        served.extend(task.context("a client task failed")??);
+    }
+    Ok(Measured { served, wall: began.elapsed(), cpu: server.cpu()? - cpu_before })
+}
+
+fn report(name: &str, measured: Measured) -> anyhow::Result<()> {
+    let Measured { served, wall, cpu } = measured;
+    let requests = served.len() as f64;
+    let tokens: u64 = served.iter().map(|served| served.events).sum();
+    let mut first: Vec<Duration> = served.iter().map(|served| served.first).collect();
+    let milliseconds = |duration: Duration| duration.as_secs_f64() * 1e3;
+    say(&format!(
+        "{name:<52} {:>8.0} req/s  first token p50 {:>6.2} p99 {:>6.2} ms  {:>6.3} ms CPU/req  \
+         {:>8.0} tokens/s  {:>6.2} us CPU/token",
+        requests / wall.as_secs_f64(),
+        milliseconds(percentile(&mut first, 0.50)?),
+        milliseconds(percentile(&mut first, 0.99)?),
+        milliseconds(cpu) / requests,
+        tokens as f64 / wall.as_secs_f64(),
+        cpu.as_secs_f64() * 1e6 / tokens as f64,
+    ));
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "figures are what a benchmark is for")]
+fn say(line: &str) {
+    println!("{line}");
+}

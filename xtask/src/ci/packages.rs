@@ -1,0 +1,64 @@
+//! Programs that are not Rust's and that some steps need.
+//!
+//! Missing ones are installed when that is possible without asking anybody (root, with
+//! apt), and named when it is not.
+
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+use super::{answers, execute};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Tool {
+    Promtool,
+    Python,
+}
+
+impl Tool {
+    fn is_present(self) -> bool {
+        match self {
+            Self::Promtool => answers("promtool", &["--version"]),
+            // Debian splits off the part that fills a new environment with pip.
+            Self::Python => answers("python3", &["-c", "import venv, ensurepip"]),
+        }
+    }
+
+    fn debian_packages(self) -> &'static [&'static str] {
+        match self {
+            Self::Promtool => &["prometheus"],
+            Self::Python => &["python3", "python3-venv"],
+        }
+    }
+}
+
+pub(super) fn ensure(tool: Tool) -> anyhow::Result<()> {
+    if tool.is_present() {
+        return Ok(());
+    }
+    let packages = tool.debian_packages();
+    let wanted = packages.join(" ");
+    if !(is_root() && answers("apt-get", &["--version"])) {
+        bail!("{tool:?} is missing; install what Debian calls `{wanted}`");
+    }
+    println!("==> {tool:?} is missing: installing {wanted}");
+    execute(Command::new("apt-get").args(["update", "--quiet"]))?;
+    execute(
+        Command::new("apt-get")
+            .args(["install", "--quiet", "--yes", "--no-install-recommends"])
+            .args(packages)
+            .env("DEBIAN_FRONTEND", "noninteractive"),
+    )
+    .with_context(|| format!("could not install `{wanted}`"))?;
+    if !tool.is_present() {
+        bail!("{tool:?} is still missing after installing `{wanted}`");
+    }
+    Ok(())
+}
+
+fn is_root() -> bool {
+    Command::new("id")
+        .arg("-u")
+        .output()
+        .is_ok_and(|output| output.stdout == b"0\n")
+}

@@ -1,0 +1,61 @@
+//! The chores of this repository, as one program: `cargo xtask --help`.
+//!
+//! Chores are code rather than shell scripts, so that they are typed, tested and the same
+//! on a laptop and in CI. Each subcommand is a module; a new one is a module and a line in
+//! [`Chore`].
+
+#![expect(
+    clippy::print_stdout,
+    reason = "a command-line tool talks on standard output"
+)]
+
+mod bench;
+mod ci;
+mod codegen;
+mod repository;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Chores of the Homing repository.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Debug, Subcommand)]
+enum Chore {
+    /// Run everything that CI runs.
+    Test(ci::Arguments),
+    /// Check the rules of the house that no compiler checks.
+    Tidy,
+    /// Write the files that are generated from code.
+    Codegen,
+    /// Measure, and print figures.
+    Bench {
+        #[command(subcommand)]
+        bench: bench::Bench,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().chore {
+        Chore::Test(arguments) => ci::run(&arguments),
+        Chore::Tidy => tidy::run(),
+        Chore::Codegen => codegen::run(),
+        Chore::Bench { bench } => bench::run(&bench),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        // Printed here rather than returned: a failed chore needs its reason on one line,
+        // not the backtrace of a program that did its job.
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

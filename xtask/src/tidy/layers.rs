@@ -1,0 +1,123 @@
+//! Who may depend on whom.
+//!
+//! The table is the architecture: a crate uses only crates of lower layers, so every stage
+//! can be read, built and tested without those above or beside it. Tests may reach
+//! further, hence `dev-dependencies` are free. `xtask` stands outside.
+
+use toml::{Table, Value};
+
+use super::Problem;
+use crate::repository::File;
+
+const LAYERS: [&[&str]; 4] = [
+    &["contract", "openai", "telemetry"],
+    &["preprocess", "router", "transport", "engine", "loadgen"],
+    &["frontend", "worker", "console", "sweep", "llama"],
+    &["homing"],
+];
+
+fn layer(name: &str) -> Option<usize> {
+    LAYERS.iter().position(|crates| crates.contains(&name))
+}
+
+/// The crates' manifests and the names of the folders they are in.
+fn crates(files: &[File]) -> impl Iterator<Item = (&File, &str)> {
+    files.iter().filter_map(|file| {
+        let name = file
+            .path
+            .strip_prefix("crates/")?
+            .strip_suffix("/Cargo.toml")?;
+        (!name.contains('/')).then_some((file, name))
+    })
+}
+
+fn parse(file: &File) -> Result<Table, Problem> {
+    file.text
+        .as_deref()
+        .unwrap_or_default()
+        .parse()
+        .map_err(|error| Problem::new(&file.path, 1, format!("cannot be read: {error}")))
+}
+
+pub(super) fn check_layers(files: &[File]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (file, folder) in crates(files) {
+        match parse(file) {
+            Ok(manifest) => check_crate(file, folder, &manifest, &mut problems),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    problems
+}
+
+fn check_crate(file: &File, folder: &str, manifest: &Table, problems: &mut Vec<Problem>) {
+    let name = manifest
+        .get("package")
+        .and_then(|package| package.get("name"));
+    if name.and_then(Value::as_str) != Some(folder) {
+        problems.push(Problem::new(
+            &file.path,
+            1,
+            "name the crate like its folder",
+        ));
+    }
+    let Some(own) = layer(folder) else {
+        let advice = format!("give `{folder}` a layer in xtask/src/tidy/layers.rs");
+        problems.push(Problem::new(&file.path, 1, advice));
+        return;
+    };
+    for dependency in dependencies(manifest) {
+        if let Some(other) = layer(dependency).filter(|&other| other >= own) {
+            let advice = format!(
+                "layer {own} may not use `{dependency}` of layer {other}; move what both need down"
+            );
+            problems.push(Problem::new(&file.path, line_of(file, dependency), advice));
+        }
+    }
+}
+
+/// All dependencies of the built crate, those for single platforms included.
+fn dependencies(manifest: &Table) -> impl Iterator<Item = &str> {
+    let platforms = manifest.get("target").and_then(Value::as_table).into_iter();
+    let platforms = platforms
+        .flat_map(|targets| targets.values())
+        .filter_map(Value::as_table);
+    std::iter::once(manifest)
+        .chain(platforms)
+        .flat_map(|table| [table.get("dependencies"), table.get("build-dependencies")])
+        .filter_map(|dependencies| dependencies?.as_table())
+        .flat_map(|dependencies| dependencies.keys().map(String::as_str))
+}
+
+/// Where a manifest speaks of `key`, closely enough to jump to.
+fn line_of(file: &File, key: &str) -> usize {
+    let found = file.lines().find(|(_, line)| {
+        line.strip_prefix(key)
+            .is_some_and(|rest| rest.starts_with(['.', ' ', '=']))
+    });
+    found.map_or(1, |(number, _)| number)
+}
+
+pub(super) fn check_lints(files: &[File]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for file in files
+        .iter()
+        .filter(|file| file.path.ends_with("Cargo.toml"))
+    {
+        match parse(file) {
+            // A manifest without a package only gathers others.
+            Ok(manifest) if !manifest.contains_key("package") => {}
+            Ok(manifest) => {
+                let inherits = manifest
+                    .get("lints")
+                    .and_then(|lints| lints.get("workspace"));
+                if inherits.and_then(Value::as_bool) != Some(true) {
+                    let advice = "add `[lints]` with `workspace = true`";
+                    problems.push(Problem::new(&file.path, 1, advice));
+                }
+            }
+            Err(problem) => problems.push(problem),
+        }
+    }
+    problems
+}

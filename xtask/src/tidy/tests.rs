@@ -1,0 +1,281 @@
+//! Every check finds what is planted, where it is planted, and nothing beside it.
+
+use super::*;
+
+#[track_caller]
+fn check(check: Check, files: &[(&str, &str)], expected: &[&str]) {
+    let files: Vec<File> = files
+        .iter()
+        .map(|(path, text)| File::new(path, text))
+        .collect();
+    let found: Vec<String> = check(&files).iter().map(Problem::to_string).collect();
+    assert_eq!(found, expected);
+}
+
+fn manifest(name: &str, rest: &str) -> String {
+    format!("[package]\nname = \"{name}\"\n{rest}")
+}
+
+#[test]
+fn a_crate_uses_lower_layers_only() {
+    check(
+        layers::check_layers,
+        &[
+            (
+                "crates/router/Cargo.toml",
+                &manifest(
+                    "router",
+                    "[dependencies]\ncontract.workspace = true\nserde.workspace = true\n",
+                ),
+            ),
+            (
+                "crates/engine/Cargo.toml",
+                &manifest("engine", "[dev-dependencies]\nfrontend.workspace = true\n"),
+            ),
+            ("crates/engine/fuzz/Cargo.toml", &manifest("fuzz", "")),
+            (
+                "xtask/Cargo.toml",
+                &manifest("xtask", "[dependencies]\nhoming.workspace = true\n"),
+            ),
+        ],
+        &[],
+    );
+    check(
+        layers::check_layers,
+        &[(
+            "crates/router/Cargo.toml",
+            &manifest(
+                "router",
+                "[dependencies]\nengine-like = \"1\"\nengine.workspace = true\nfrontend = { path = \"../frontend\" }\n",
+            ),
+        )],
+        &[
+            "crates/router/Cargo.toml:5: layer 1 may not use `engine` of layer 1; move what both need down",
+            "crates/router/Cargo.toml:6: layer 1 may not use `frontend` of layer 2; move what both need down",
+        ],
+    );
+    check(
+        layers::check_layers,
+        &[(
+            "crates/contract/Cargo.toml",
+            &manifest(
+                "contract",
+                "[target.'cfg(unix)'.build-dependencies]\nopenai.workspace = true\n",
+            ),
+        )],
+        &[
+            "crates/contract/Cargo.toml:4: layer 0 may not use `openai` of layer 0; move what both need down",
+        ],
+    );
+}
+
+#[test]
+fn every_crate_has_a_layer_and_its_folders_name() {
+    check(
+        layers::check_layers,
+        &[("crates/novelty/Cargo.toml", &manifest("novel", ""))],
+        &[
+            "crates/novelty/Cargo.toml:1: name the crate like its folder",
+            "crates/novelty/Cargo.toml:1: give `novelty` a layer in xtask/src/tidy/layers.rs",
+        ],
+    );
+}
+
+#[test]
+fn lints_are_inherited() {
+    check(
+        layers::check_lints,
+        &[
+            ("Cargo.toml", "[workspace]\n"),
+            (
+                "crates/a/Cargo.toml",
+                &manifest("a", "[lints]\nworkspace = true\n"),
+            ),
+            ("crates/b/Cargo.toml", &manifest("b", "")),
+            (
+                "xtask/Cargo.toml",
+                &manifest("c", "[lints]\nworkspace = false\n"),
+            ),
+        ],
+        &[
+            "crates/b/Cargo.toml:1: add `[lints]` with `workspace = true`",
+            "xtask/Cargo.toml:1: add `[lints]` with `workspace = true`",
+        ],
+    );
+}
+
+#[test]
+fn a_file_starts_with_its_header() {
+    check(
+        source::check_headers,
+        &[
+            ("a.rs", "//! Why.\n"),
+            ("b.rs", "use x;\n//! Late.\n"),
+            ("c.py", ""),
+            ("d.rs", ""),
+        ],
+        &[
+            "b.rs:1: start with a `//!` header: why this shape",
+            "d.rs:1: start with a `//!` header: why this shape",
+        ],
+    );
+}
+
+#[test]
+fn only_production_lines_count() {
+    let full = "line\n".repeat(500);
+    let inline_tests = format!("{full}#[cfg(test)]\nmod tests {{\n{full}}}\n");
+    let test_only_item = format!("#[cfg(test)]\nfn shown() {{}}\n{full}");
+    let tests_elsewhere = format!("{full}#[cfg(test)]\nmod tests;\n");
+    check(
+        source::check_length,
+        &[
+            ("full.rs", &full),
+            ("inline.rs", &inline_tests),
+            ("crates/a/src/b/tests.rs", &test_only_item),
+            ("crates/a/tests/all.rs", &test_only_item),
+            ("item.rs", &test_only_item),
+            ("elsewhere.rs", &tests_elsewhere),
+            ("long.md", &test_only_item),
+        ],
+        &[
+            "item.rs:501: split: 502 production lines, at most 500",
+            "elsewhere.rs:501: split: 502 production lines, at most 500",
+        ],
+    );
+}
+
+#[test]
+fn leftovers_are_deleted() {
+    check(
+        source::check_names,
+        &[
+            ("a.rs", ""),
+            ("a.rs.old", ""),
+            ("older.rs", ""),
+            ("crates/a/src/b/mod.rs", ""),
+        ],
+        &[
+            "a.rs.old:1: delete: git remembers what was replaced",
+            "crates/a/src/b/mod.rs:1: name it after its folder, beside the folder",
+        ],
+    );
+}
+
+#[test]
+fn a_mebibyte_is_enough() {
+    let limit = "x".repeat(1 << 20);
+    let beyond = "x".repeat((1 << 20) + 1);
+    check(
+        source::check_size,
+        &[("limit.json", &limit), ("beyond.json", &beyond)],
+        &["beyond.json:1: 1048577 bytes: generate, download or split it"],
+    );
+}
+
+#[test]
+fn unfinished_work_is_not_committed() {
+    let marks = [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("to", "do!("),
+    ];
+    let [note, broken, hole] = marks;
+    let text = format!("fine\n// {note}: later\n// {note}S\nmy_{hole})\nlet x = {hole});\n");
+    check(
+        source::check_unfinished,
+        &[
+            ("a.rs", &text),
+            ("b.py", &format!("# ({broken})")),
+            ("c.md", &text),
+        ],
+        &[
+            &format!("a.rs:2: `{note}`: do it, or open an issue and delete the mark"),
+            &format!("a.rs:5: `{hole}`: do it, or open an issue and delete the mark"),
+            &format!("b.py:1: `{broken}`: do it, or open an issue and delete the mark"),
+        ],
+    );
+}
+
+#[test]
+fn only_the_binary_reads_the_environment() {
+    let read = "// std::env::var is elsewhere\nlet home = std::env::var_os(\"HOME\");\n";
+    check(
+        source::check_environment,
+        &[
+            ("crates/homing/src/a.rs", read),
+            ("xtask/src/a.rs", read),
+            ("crates/router/src/a.rs", read),
+        ],
+        &[
+            "crates/router/src/a.rs:2: take it as configuration: only `homing` reads the environment",
+        ],
+    );
+}
+
+#[test]
+fn a_stale_page_is_found_where_it_differs() {
+    let page = telemetry::catalog::markdown();
+    check(product::check_generated, &[("docs/metrics.md", &page)], &[]);
+    check(
+        product::check_generated,
+        &[],
+        &["docs/metrics.md:1: out of date: run `cargo xtask codegen`"],
+    );
+    let stale = page.replacen("## Router", "## Rooter", 1);
+    let line = page
+        .lines()
+        .position(|line| line == "## Router")
+        .expect("a heading")
+        + 1;
+    check(
+        product::check_generated,
+        &[("docs/metrics.md", &stale)],
+        &[&format!(
+            "docs/metrics.md:{line}: out of date: run `cargo xtask codegen`"
+        )],
+    );
+}
+
+#[test]
+fn dashboards_ask_for_metrics_that_exist() {
+    let known = r#"
+        "expr": "sum(rate(dynamo_frontend_requests_total{namespace=\"x\"}[1m]))"
+        "expr": "rate(trtllm_request_queue_time_seconds_sum[1m]) by (dynamo_namespace)"
+        "expr": "homing_frontend_ttft_window_seconds{quantile=\"0.95\"}"
+        record: homing:requests:rate
+        - homing_build_info: homing-frontend, DCGM_FI_DEV_GPU_UTIL
+    "#;
+    let unknown = "homing_made_up\nrate(dynamo_frontend_requests_total_sum[1m])\n\
+                   trtllm_request_queue_time_seconds + loadgen_made_up\n";
+    check(
+        product::check_dashboards,
+        &[
+            ("dashboards/a.json", known),
+            ("dashboards/b.json", unknown),
+            ("docs/c.md", unknown),
+        ],
+        &[
+            "dashboards/b.json:1: `homing_made_up` is not in crates/telemetry/src/catalog",
+            "dashboards/b.json:2: `dynamo_frontend_requests_total_sum` is not in crates/telemetry/src/catalog",
+            "dashboards/b.json:3: `trtllm_request_queue_time_seconds` is not in crates/telemetry/src/catalog",
+            "dashboards/b.json:3: `loadgen_made_up` is not in crates/telemetry/src/catalog",
+        ],
+    );
+}
+
+#[test]
+fn the_corpus_has_ten_articles() {
+    let articles: Vec<String> = (0..10)
+        .map(|number| format!("corpus/{number}.md"))
+        .collect();
+    let files: Vec<(&str, &str)> = articles.iter().map(|path| (path.as_str(), "")).collect();
+    check(product::check_corpus, &files, &[]);
+    let mut files = files[1..].to_vec();
+    files.push(("corpus/README.md", ""));
+    check(
+        product::check_corpus,
+        &files,
+        &["corpus:1: 9 articles; write at least 10"],
+    );
+}
