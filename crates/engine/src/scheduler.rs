@@ -418,8 +418,7 @@ impl Scheduler {
     }
 
     fn preempt(&mut self, slot: usize) {
-        let mut sequence = self.leave(slot);
-        sequence.suspend();
+        let sequence = self.leave(slot);
         self.waiting.push_front(sequence);
         self.counters.preemptions += 1;
     }

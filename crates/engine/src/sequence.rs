@@ -145,21 +145,15 @@ impl Sequence {
         }
     }
 
-    /// Enters the batch with `prefix` already computed. The caller adds the blocks for the
-    /// rest.
+    /// Enters the batch, for the first time or again, with `prefix` already computed. The
+    /// caller adds the blocks for the rest.
     pub(crate) fn admit(&mut self, prefix: &[BlockId], block_size: usize, now: Moment) {
+        debug_assert!(self.blocks.is_empty(), "a waiting sequence holds no blocks");
         self.blocks.extend_from_slice(prefix);
         self.computed = prefix.len() * block_size;
         self.offered = prefix.len();
         self.prefill_end = self.tokens.len();
         self.timings.admitted.get_or_insert(now);
-    }
-
-    /// Leaves the batch with nothing computed. The blocks have been given back.
-    pub(crate) fn suspend(&mut self) {
-        debug_assert!(self.blocks.is_empty(), "blocks go back to the pool first");
-        self.computed = 0;
-        self.offered = 0;
     }
 
     /// Takes in a step that computed `count` tokens. `None` in the middle of a prefill.

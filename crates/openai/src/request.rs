@@ -13,7 +13,7 @@
 //!
 //! # Elsewhere
 //!
-//! The shapes that the wire allows are in [`fields`], single values in [`value`]. Whether
+//! The shapes that the wire allows are in `fields`, single values in `value`. Whether
 //! the prompt fits the model is for the preprocessor to say; whether the model exists, for
 //! the frontend.
 

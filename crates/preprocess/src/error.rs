@@ -23,7 +23,7 @@ pub enum LoadError {
 /// Why a well-formed request cannot be served by this model. All of them are the client's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrepareError {
-    #[error("{}", context_message(*.prompt_tokens, *.completion_tokens, *.limit))]
+    #[error("{}", context_message(*.prompt_tokens, *.completion_tokens, *.limit, .param))]
     ContextTooLong {
         prompt_tokens: u32,
         /// What the request asked for on top; 0 if it left that open.
@@ -69,17 +69,17 @@ impl PrepareError {
 }
 
 /// In OpenAI's words: clients look for them.
-fn context_message(prompt: u32, completion: u32, limit: u32) -> String {
+fn context_message(prompt: u32, completion: u32, limit: u32, param: &str) -> String {
     if completion == 0 {
         return format!(
-            "This model's maximum context length is {limit} tokens. However, your messages \
-             resulted in {prompt} tokens. Please reduce the length of the messages."
+            "This model's maximum context length is {limit} tokens. However, your {param} \
+             resulted in {prompt} tokens. Please reduce the length of the {param}."
         );
     }
     let total = u64::from(prompt) + u64::from(completion);
     format!(
         "This model's maximum context length is {limit} tokens. However, you requested {total} \
-         tokens ({prompt} in the messages, {completion} in the completion). Please reduce the \
-         length of the messages or completion."
+         tokens ({prompt} in the {param}, {completion} in the completion). Please reduce the \
+         length of the {param} or completion."
     )
 }

@@ -1,7 +1,7 @@
 //! Remembers the tokens of pieces of text.
 //!
-//! Bounded in bytes and split into shards, each behind a short lock of its own. A shard has two
-//! generations: what is used moves to the young one, and when the young one is full it
+//! Bounded in bytes and split into shards, each behind a short lock of its own. A shard has
+//! two generations: what is used moves to the young one, and when the young one is full it
 //! becomes the old one and the old one is forgotten whole. That is recency eviction without
 //! a list to maintain: everything used lately survives, each operation is constant time, and
 //! what is forgotten is dropped outside the lock.

@@ -1,9 +1,10 @@
 //! Ends a streamed text at a stop string.
 //!
 //! A stop string may come in pieces, so the end of the text that could be the start of one
-//! is held back; everything before it goes out at once. The stop string whose last character comes first
-//! ends the text; if two end together, the longer. That rule depends on the text alone, so
-//! the answer is the same however the text was cut into tokens: a property test says so.
+//! is held back; everything before it goes out at once. The stop string whose last character
+//! comes first ends the text; if two end together, the longer. That rule depends on the
+//! text alone, so the answer is the same however the text was cut into tokens: a property
+//! test says so.
 
 #[cfg(test)]
 mod tests;

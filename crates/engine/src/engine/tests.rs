@@ -27,6 +27,14 @@ fn profile(name: &str) -> Profile {
 }
 
 fn start<E: Executor>(executor: E) -> World {
+    start_with(executor, |_| {})
+}
+
+/// Starts an engine whose messages are also shown to `witness`, as they come.
+fn start_with<E: Executor>(
+    executor: E,
+    mut witness: impl FnMut(&FeedMessage) + Send + 'static,
+) -> World {
     let messages = Arc::new(Mutex::new(Vec::new()));
     let (tasks, drain, registry) = (
         TaskTracker::new(),
@@ -40,7 +48,10 @@ fn start<E: Executor>(executor: E) -> World {
         epoch: 11,
         clock: Clock::start(),
         metrics: EngineMetrics::new(&registry, &card),
-        feed: Box::new(move |message| feed.lock().push(message)),
+        feed: Box::new(move |message| {
+            witness(&message);
+            feed.lock().push(message);
+        }),
     };
     let handle = Engine::spawn(executor, wiring, &tasks, drain.clone());
     tasks.close();
@@ -172,6 +183,26 @@ async fn feed_and_snapshot_agree_and_turns_reuse_blocks() {
     world.handle.reset_cache().await.unwrap();
     assert!(world.replay().0.is_empty());
     assert_eq!(world.handle.snapshot().await.unwrap().blocks, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_feed_hears_of_blocks_before_the_reader_sees_the_answer() {
+    let stream: Arc<Mutex<Option<TokenStream>>> = Arc::default();
+    let early = Arc::new(Mutex::new(Vec::new()));
+    let (reader, arrived) = (Arc::clone(&stream), Arc::clone(&early));
+    let executor = SimExecutor::new(&profile("zero-delay"), Arc::default(), 1);
+    let world = start_with(executor, move |message| {
+        if let (FeedMessage::Kv(_), Some(stream)) = (message, &mut *reader.lock()) {
+            arrived.lock().push(stream.try_next().is_some());
+        }
+    });
+    *stream.lock() = Some(world.handle.generate(request(32, 1)).unwrap());
+    while early.lock().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(*early.lock(), [false]);
+    let mut stream = stream.lock().take().unwrap();
+    assert!(stream.try_next().unwrap().unwrap().finish.is_some());
 }
 
 #[tokio::test(start_paused = true)]

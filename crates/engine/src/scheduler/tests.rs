@@ -150,8 +150,8 @@ fn end_of_text_in_a_draft_finishes_with_the_last_token() {
         draft_tokens: 5,
         ..limits()
     });
-    let mut asked = request(&[1], 100);
-    asked.limits.max_tokens = 100;
+    // Seven tokens stay, and the eighth that was computed must not fill their block.
+    let asked = request(&[1, 1, 1], 100);
     let mut stream = world.submit(asked.clone());
     world.step();
     // Speak for the model: three accepted drafts, then the end, then a draft too many.
@@ -173,6 +173,7 @@ fn end_of_text_in_a_draft_finishes_with_the_last_token() {
     assert_eq!(tokens, [spoken(&asked, 0), 11, 12, 13]);
     assert_eq!((sizes, finish), (vec![1, 3], Some(FinishReason::Stop)));
     assert_eq!(world.scheduler.status().speculation.accepted_tokens, 4);
+    assert_eq!(world.scheduler.pool().reusable().len(), 1);
     assert!(world.scheduler.is_idle());
 }
 
@@ -232,9 +233,10 @@ fn a_reader_that_leaves_frees_slot_and_blocks_in_the_next_step() {
 
 #[test]
 fn the_latest_is_preempted_and_goes_on_where_it_was() {
-    // Two sequences of up to seven blocks in a pool of eight.
+    // Two sequences of up to seven blocks in a pool of eight, and one that waits for a slot.
     let mut world = World::new(Limits {
         total_blocks: 8,
+        slots: 2,
         ..limits()
     });
     let ask = |seed: TokenId| {
@@ -242,19 +244,19 @@ fn the_latest_is_preempted_and_goes_on_where_it_was() {
         asked.limits.ignore_eos = true;
         asked
     };
-    let mut streams = [world.submit(ask(1)), world.submit(ask(2))];
-    let mut third = None;
+    let mut streams = [1, 2, 3].map(|seed| world.submit(ask(seed)));
     while world.scheduler.status().preemptions == 0 {
         assert!(world.step());
     }
-    third.get_or_insert_with(|| world.submit(ask(3)));
-    assert_eq!(
-        world.scheduler.waiting.front().unwrap().id,
-        SequenceId(1),
-        "at the head"
-    );
+    let waiting: Vec<u64> = world
+        .scheduler
+        .waiting
+        .iter()
+        .map(|waiting| waiting.id.0)
+        .collect();
+    assert_eq!(waiting, [1, 2], "back at the head of the queue");
     world.run();
-    for (stream, seed) in streams.iter_mut().zip([1, 2]) {
+    for (stream, seed) in streams.iter_mut().zip([1, 2, 3]) {
         let (tokens, _, finish) = received(stream);
         assert_eq!(
             tokens,
@@ -263,7 +265,6 @@ fn the_latest_is_preempted_and_goes_on_where_it_was() {
         );
         assert_eq!(finish, Some(FinishReason::Length));
     }
-    assert_eq!(received(third.as_mut().unwrap()).0, alone(&ask(3)).0);
     assert_eq!(world.scheduler.pool().occupancy().active, 0);
     let status = world.scheduler.status();
     assert_eq!(
@@ -271,6 +272,25 @@ fn the_latest_is_preempted_and_goes_on_where_it_was() {
         (24, 0),
         "counted once"
     );
+}
+
+#[test]
+fn nobody_is_admitted_into_a_pool_without_room_to_grow() {
+    let mut world = World::new(Limits {
+        total_blocks: 8,
+        ..limits()
+    });
+    let _small = world.submit(request(&[1; 8], 5));
+    let _large = world.submit(request(&[2; 24], 4));
+    world.step();
+    assert_eq!(
+        world.last,
+        [(0, 0, 8, 0)],
+        "six blocks are free, but the first will want one"
+    );
+    world.run();
+    assert_eq!(world.scheduler.status().preemptions, 0);
+    assert_eq!(world.scheduler.status().prompt_tokens, 32);
 }
 
 #[test]

@@ -1,1 +1,348 @@
-//! Tests.
+//! Requests become tokens with limits.
+
+use std::fs;
+use std::sync::LazyLock;
+
+use expect_test::expect;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::tokenizer::embedded;
+use crate::tokenizer::hugging_face::fixture;
+
+static EMBEDDED: LazyLock<Preprocessor> = LazyLock::new(|| {
+    Preprocessor::embedded(PreprocessConfig {
+        max_context_tokens: 100,
+        ..Default::default()
+    })
+});
+
+fn chat(extra: Value) -> ChatRequest {
+    let mut body = json!({ "model": "m", "messages": [{ "role": "user", "content": "hello" }] });
+    merge(&mut body, extra);
+    ChatRequest::parse(&serde_json::to_vec(&body).unwrap()).unwrap()
+}
+
+fn completion(extra: Value) -> CompletionRequest {
+    let mut body = json!({ "model": "m", "prompt": "hello world" });
+    merge(&mut body, extra);
+    CompletionRequest::parse(&serde_json::to_vec(&body).unwrap()).unwrap()
+}
+
+fn merge(body: &mut Value, extra: Value) {
+    for (name, value) in extra.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+}
+
+#[test]
+fn a_conversation_is_rendered_and_encoded() {
+    let prepared = EMBEDDED.chat(&chat(json!({}))).unwrap();
+    let prompt = &prepared.prompt;
+    assert_eq!(
+        prompt[..2],
+        [embedded::BEGIN_OF_TEXT, embedded::START_OF_HEADER]
+    );
+    assert_eq!(
+        prompt
+            .iter()
+            .filter(|&&id| id == embedded::END_OF_TURN)
+            .count(),
+        1
+    );
+    assert_eq!(
+        EMBEDDED.tokenizer().decode(prompt),
+        "user\n\nhelloassistant\n\n"
+    );
+    assert_eq!(prepared.limits.max_tokens, 100 - prompt.len() as u32);
+    assert_eq!(prepared.limits.min_tokens, 0);
+    assert_eq!(
+        *prepared.limits.eos_tokens,
+        [embedded::END_OF_TEXT, embedded::END_OF_TURN]
+    );
+    assert_eq!(prepared.sampling, Sampling::default());
+    assert_eq!(prepared.logprobs, None);
+    assert_eq!(prepared.hash_seed, HashSeed::BASE);
+}
+
+#[test]
+fn options_are_passed_on() {
+    let prepared = EMBEDDED
+        .chat(&chat(json!({
+            "max_tokens": 5, "min_tokens": 2, "ignore_eos": true, "temperature": 0, "top_p": 0.5,
+            "top_k": 7, "seed": -1, "logprobs": true, "top_logprobs": 3,
+            "nvext": { "cache_salt": "tenant" },
+        })))
+        .unwrap();
+    assert_eq!(
+        (prepared.limits.max_tokens, prepared.limits.min_tokens),
+        (5, 2)
+    );
+    assert!(prepared.limits.ignore_eos);
+    assert_eq!(
+        prepared.sampling,
+        Sampling {
+            temperature: 0.0,
+            top_p: 0.5,
+            top_k: Some(7),
+            seed: Some(u64::MAX)
+        }
+    );
+    assert_eq!(prepared.logprobs, Some(3));
+    assert_eq!(prepared.hash_seed, HashSeed::new("", "tenant"));
+}
+
+#[test]
+fn prompts_start_with_bos_exactly_once() {
+    let request = completion(json!({ "prompt": ["hello world", "<|begin_of_text|>hello"] }));
+    let prepared = EMBEDDED.completion(&request).unwrap();
+    assert_eq!(*prepared[0].prompt, [embedded::BEGIN_OF_TEXT, 24912, 2375]);
+    assert_eq!(*prepared[1].prompt, [embedded::BEGIN_OF_TEXT, 24912]);
+    let tokens = EMBEDDED
+        .completion(&completion(json!({ "prompt": [[1], [2, 3]] })))
+        .unwrap();
+    assert_eq!(
+        (&*tokens[0].prompt, &*tokens[1].prompt),
+        (&[1][..], &[2, 3][..]),
+        "as they are"
+    );
+}
+
+#[test]
+fn the_context_has_an_end() {
+    let length = EMBEDDED.chat(&chat(json!({}))).unwrap().prompt.len() as u32;
+    let fits = EMBEDDED
+        .chat(&chat(json!({ "max_tokens": 100 - length })))
+        .unwrap();
+    assert_eq!(fits.limits.max_tokens, 100 - length);
+    let errors: Vec<String> = [
+        EMBEDDED
+            .chat(&chat(json!({ "max_tokens": 101 - length })))
+            .unwrap_err(),
+        EMBEDDED
+            .chat(&chat(json!({ "min_tokens": 1000 })))
+            .unwrap_err(),
+        EMBEDDED
+            .chat(&chat(
+                json!({ "messages": [{ "role": "user", "content": "a ".repeat(200) }] }),
+            ))
+            .unwrap_err(),
+        EMBEDDED
+            .completion(&completion(json!({ "prompt": vec![1; 100] })))
+            .unwrap_err(),
+    ]
+    .into_iter()
+    .map(|error| format!("{:?} {:?}: {error}", error.param(), error.code()))
+    .collect();
+    expect![[r#"
+        Some("messages") Some("context_length_exceeded"): This model's maximum context length is 100 tokens. However, you requested 101 tokens (11 in the messages, 90 in the completion). Please reduce the length of the messages or completion.
+        Some("messages") Some("context_length_exceeded"): This model's maximum context length is 100 tokens. However, you requested 1011 tokens (11 in the messages, 1000 in the completion). Please reduce the length of the messages or completion.
+        Some("messages") Some("context_length_exceeded"): This model's maximum context length is 100 tokens. However, your messages resulted in 210 tokens. Please reduce the length of the messages.
+        Some("prompt") Some("context_length_exceeded"): This model's maximum context length is 100 tokens. However, your prompt resulted in 100 tokens. Please reduce the length of the prompt."#]].assert_eq(&errors.join("\n"));
+    let last = EMBEDDED
+        .completion(&completion(json!({ "prompt": vec![1; 99] })))
+        .unwrap();
+    assert_eq!(last[0].limits.max_tokens, 1);
+}
+
+#[test]
+fn token_ids_must_be_in_the_vocabulary() {
+    let last = EMBEDDED
+        .completion(&completion(json!({ "prompt": [200_023] })))
+        .unwrap();
+    assert_eq!(*last[0].prompt, [200_023]);
+    let errors: Vec<String> = [json!([1, 200_024]), json!([[1], [u32::MAX]])]
+        .into_iter()
+        .map(|prompt| {
+            let request = completion(json!({ "prompt": prompt }));
+            EMBEDDED.completion(&request).unwrap_err().to_string()
+        })
+        .collect();
+    expect![[r#"
+        invalid value for `prompt`: token id 200024 is not below 200024, the size of the vocabulary
+        invalid value for `prompt[1]`: token id 4294967295 is not below 200024, the size of the vocabulary"#]].assert_eq(&errors.join("\n"));
+}
+
+#[test]
+fn the_next_turn_extends_the_prompt() {
+    let preprocessor = Preprocessor::embedded(PreprocessConfig::default());
+    let article = crate::articles()[3].text;
+    let mut messages = vec![json!({ "role": "user", "content": article })];
+    let first = preprocessor
+        .chat(&chat(json!({ "messages": messages })))
+        .unwrap();
+    let cold = preprocessor.cache_stats();
+    messages.push(json!({ "role": "assistant", "content": "It depends." }));
+    messages.push(json!({ "role": "user", "content": "On what?" }));
+    let second = preprocessor
+        .chat(&chat(json!({ "messages": messages })))
+        .unwrap();
+    assert!(second.prompt.starts_with(&first.prompt));
+    let warm = preprocessor.cache_stats();
+    // The answer behind its header's line breaks, and the question.
+    assert_eq!(warm.misses - cold.misses, 2);
+}
+
+#[test]
+fn the_way_out_undoes_the_way_in() {
+    let text = "naïve 世界 🦀 and a STOP here";
+    let tokens = EMBEDDED.encode_plain(text).unwrap();
+    let mut stream = EMBEDDED.text_stream(&[]);
+    let mut out = String::new();
+    assert!(!stream.push(&tokens, &mut out));
+    stream.finish(&mut out);
+    assert_eq!(out, text);
+    let mut stream = EMBEDDED.text_stream(&["a STOP".to_owned()]);
+    let mut out = String::new();
+    let stops: Vec<bool> = tokens
+        .iter()
+        .map(|&token| stream.push(&[token], &mut out))
+        .collect();
+    stream.finish(&mut out);
+    assert_eq!(out, "naïve 世界 🦀 and ");
+    assert_eq!(
+        stops.iter().filter(|&&stopped| stopped).count(),
+        2,
+        "at the stop and after"
+    );
+}
+
+const TEMPLATE: &str = "{{ bos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content | trim }}<|eot_id|>{% endfor %}[assistant]";
+
+fn folder(files: &[(&str, Value)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(
+        folder.path().join("tokenizer.json"),
+        fixture::llama().to_string(),
+    )
+    .unwrap();
+    for (name, content) in files {
+        let text = content
+            .as_str()
+            .map_or_else(|| content.to_string(), str::to_owned);
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_model_is_loaded_from_its_folder() {
+    let folder = folder(&[
+        (
+            "tokenizer_config.json",
+            json!({
+                "bos_token": "<|begin_of_text|>",
+                "eos_token": { "content": "<|eot_id|>", "lstrip": false },
+                "chat_template": [
+                    { "name": "tool_use", "template": "{{ raise_exception('not this') }}" },
+                    { "name": "default", "template": TEMPLATE },
+                ],
+            }),
+        ),
+        (
+            "generation_config.json",
+            json!({ "eos_token_id": [272, 271] }),
+        ),
+        (
+            "config.json",
+            json!({ "eos_token_id": 5, "max_position_embeddings": 64 }),
+        ),
+    ]);
+    let model = Preprocessor::from_dir(folder.path(), PreprocessConfig::default()).unwrap();
+    assert_eq!(model.max_context_tokens(), 64);
+    assert_eq!(**model.tokenizer().eos_tokens(), [271, 272]);
+    let prepared = model.chat(&chat(json!({}))).unwrap();
+    assert_eq!(prepared.prompt.first(), Some(&fixture::BEGIN));
+    assert_eq!(
+        model.tokenizer().decode(&prepared.prompt),
+        "[user]hello[assistant]"
+    );
+    assert_eq!(
+        prepared.limits.max_tokens as usize,
+        64 - prepared.prompt.len()
+    );
+    let plain = model
+        .completion(&completion(json!({ "prompt": "a" })))
+        .unwrap();
+    assert_eq!(plain[0].prompt.len(), 2);
+    assert_eq!(plain[0].prompt[0], fixture::BEGIN);
+    let unknown = model
+        .completion(&completion(json!({ "prompt": [274] })))
+        .unwrap_err();
+    assert!(matches!(
+        unknown,
+        PrepareError::UnknownToken {
+            id: 274,
+            vocabulary: 274,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn the_template_file_wins_and_bos_can_be_declined() {
+    let folder = folder(&[
+        (
+            "tokenizer_config.json",
+            json!({
+                "bos_token": "<|begin_of_text|>", "eos_token": null, "add_bos_token": false,
+                "chat_template": "{{ raise_exception('not this') }}",
+            }),
+        ),
+        ("chat_template.jinja", json!(TEMPLATE)),
+        ("config.json", json!({ "eos_token_id": 271 })),
+    ]);
+    let model = Preprocessor::from_dir(folder.path(), PreprocessConfig::default()).unwrap();
+    assert_eq!(model.max_context_tokens(), 131_072);
+    assert_eq!(**model.tokenizer().eos_tokens(), [271]);
+    assert_eq!(
+        model.chat(&chat(json!({}))).unwrap().prompt[0],
+        fixture::BEGIN,
+        "by the template"
+    );
+    let plain = model
+        .completion(&completion(json!({ "prompt": "a" })))
+        .unwrap();
+    assert_eq!(plain[0].prompt.len(), 1);
+}
+
+#[test]
+fn a_folder_that_cannot_be_used_says_which_file_is_to_blame() {
+    let config = json!({ "chat_template": TEMPLATE });
+    let cases = [
+        folder(&[("tokenizer.json", json!("{}"))]),
+        folder(&[("tokenizer_config.json", json!("{"))]),
+        folder(&[(
+            "tokenizer_config.json",
+            json!({ "chat_template": "{% for %}" }),
+        )]),
+        folder(&[("tokenizer_config.json", json!({}))]),
+        folder(&[]),
+        folder(&[
+            ("tokenizer_config.json", config.clone()),
+            ("config.json", json!("[1")),
+        ]),
+        folder(&[("tokenizer_config.json", json!({ "chat_template": [] }))]),
+    ];
+    let mut lines: Vec<String> = cases
+        .iter()
+        .map(|folder| {
+            let loaded = Preprocessor::from_dir(folder.path(), PreprocessConfig::default());
+            loaded
+                .unwrap_err()
+                .to_string()
+                .replace(folder.path().to_str().unwrap(), "DIR")
+        })
+        .collect();
+    let nowhere = Preprocessor::from_dir(Path::new("nowhere"), PreprocessConfig::default());
+    lines.push(nowhere.unwrap_err().to_string());
+    expect![[r#"
+        DIR/tokenizer.json holds no usable tokenizer: Model missing. at line 1 column 2
+        DIR/tokenizer_config.json is not valid JSON: EOF while parsing an object at line 1 column 1
+        the chat template in DIR/tokenizer_config.json does not compile: syntax error: unexpected end of block, expected in
+        no chat template in DIR: neither tokenizer_config.json nor chat_template.jinja has one
+        no chat template in DIR: neither tokenizer_config.json nor chat_template.jinja has one
+        DIR/config.json is not valid JSON: EOF while parsing a list at line 1 column 2
+        no chat template in DIR: neither tokenizer_config.json nor chat_template.jinja has one
+        cannot read nowhere/tokenizer.json"#]].assert_eq(&lines.join("\n"));
+}

@@ -69,8 +69,8 @@ pub(super) fn strftime(format: &str, time: SystemTime) -> String {
     text
 }
 
-/// Year, month and day of a day since 1970, by whole years and months from there: templates
-/// are rendered a few hundred times a second at most, and this takes under 100 ns.
+/// Year, month and day of a day since 1970, by whole years and months from there: some
+/// sixty steps today, next to rendering a template.
 fn civil_date(days: u64) -> (u64, u64, u64) {
     // Whole cycles of 400 years (146,097 days) first, so that the loop stays short.
     let (mut year, mut left) = (1970 + days / 146_097 * 400, days % 146_097);

@@ -65,7 +65,7 @@ fn the_embedded_template_is_llama_3s_format() {
 fn what_templates_use_works_as_in_python() {
     check(
         "{{ bos_token }}|{{ eos_token }}|{{ add_generation_prompt }}|{{ tools is none }}",
-        &expect!["<bos>|<eos>|true|true"],
+        &expect!["<bos>|<eos>|True|True"],
     );
     check(
         "{% set content = messages[1]['content'] | trim %}\n{{ content.upper().split(' ')[0] }}",
@@ -78,7 +78,7 @@ fn what_templates_use_works_as_in_python() {
     );
     check(
         "{{ 'name' in messages[0] }} {{ messages[0].get('x', 'y') }}",
-        &expect!["false y"],
+        &expect!["False y"],
     );
     check(
         "{{ date_string }} / {{ strftime_now('%d %B %Y') }}",
@@ -104,13 +104,9 @@ fn what_templates_use_works_as_in_python() {
 
 #[test]
 fn blocks_are_trimmed_as_hugging_face_does() {
-    check(
-        "{% for m in messages %}\n    {% if m.role == 'user' %}\n  {{ m.content | trim }}\n    {% endif %}\n{% endfor %}\n",
-        &expect![[r#"
-              Hi "<you>" & 'me'
-              Bye
-        "#]],
-    );
+    let source = "{% for m in messages %}\n    {% if m.role == 'user' %}\n  {{ m.role }}\n    \
+                  {% endif %}\n{% endfor %}\n";
+    assert_eq!(render(source).unwrap(), "  user\n  user\n");
 }
 
 #[test]
@@ -160,7 +156,7 @@ fn a_template_may_refuse() {
 #[test]
 fn a_template_that_does_not_compile_is_refused() {
     let error = ChatTemplate::new("{% for %}", "", "", clock).unwrap_err();
-    expect![""].assert_eq(&error);
+    expect!["syntax error: unexpected end of block, expected in"].assert_eq(&error);
 }
 
 #[test]

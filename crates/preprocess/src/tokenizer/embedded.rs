@@ -5,11 +5,12 @@
 //! works. The ids between stand for nothing.
 //!
 //! The encoding is `bpe-openai`'s, with two shortcuts for what most text consists of. They
-//! make a cold article four times cheaper and change no token; a property test compares.
+//! more than halve the cost of new text (an article of 3,700 tokens: 0.7 ms without, 0.3 ms
+//! with them) and change no token; a property test compares.
 //!
 //! - Nine words in ten are a token. Such a word is looked up: every token's bytes encode to
 //!   that token alone, which the crate asserts when it builds the vocabulary.
-//! - Nearly all words are ASCII letters behind a space. [`split`] sees their end without the
+//! - Nearly all words are ASCII letters behind a space. `split` sees their end without the
 //!   regular expression.
 
 mod split;
@@ -49,7 +50,7 @@ pub(super) struct Embedded {
 }
 
 impl Embedded {
-    /// Unpacks the vocabulary on the first call in the process: some 150 ms.
+    /// Unpacks the vocabulary on the first call in the process: some 100 ms.
     pub(super) fn get() -> &'static Self {
         static EMBEDDED: LazyLock<Embedded> = LazyLock::new(Embedded::unpack);
         &EMBEDDED

@@ -8,6 +8,11 @@
 mod byte_level;
 mod rules;
 
+#[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 
 use contract::TokenId;
