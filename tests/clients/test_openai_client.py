@@ -24,7 +24,7 @@ def test_chat_answers_with_text_and_true_usage(client):
     assert answer.object == "chat.completion"
     assert answer.model == MODEL
     assert answer.choices[0].message.role == "assistant"
-    assert answer.choices[0].message.content.startswith("[simulated] ")
+    assert answer.choices[0].message.content.startswith("[simulated]")
     assert answer.choices[0].finish_reason == "length"
     usage = answer.usage
     assert usage.completion_tokens == 24
@@ -115,7 +115,7 @@ def test_the_streaming_helper_works(client):
         kinds = [event.type for event in stream]
         final = stream.get_final_completion()
     assert "content.delta" in kinds and "content.done" in kinds
-    assert final.choices[0].message.content.startswith("[simulated] ")
+    assert final.choices[0].message.content.startswith("[simulated]")
 
 
 def test_the_wire_ends_with_done(server):

@@ -39,7 +39,16 @@ fn again_in_release(bench: &Bench) -> anyhow::Result<()> {
         .status()?;
     ensure!(status.success(), "the release build failed");
     let status = Command::new("cargo")
-        .args(["run", "--release", "--quiet", "--package", "xtask", "--", "bench", "frontend"])
+        .args([
+            "run",
+            "--release",
+            "--quiet",
+            "--package",
+            "xtask",
+            "--",
+            "bench",
+            "frontend",
+        ])
         .args(["--seconds", &seconds.to_string()])
         .status()?;
     ensure!(status.success(), "the benchmark failed");

@@ -64,7 +64,10 @@ impl LocalHash {
             }
             return Self(xxh3_64_with_seed(&bytes[..tokens.len() * 4], seed.0));
         }
-        let bytes: Vec<u8> = tokens.iter().flat_map(|token| token.to_le_bytes()).collect();
+        let bytes: Vec<u8> = tokens
+            .iter()
+            .flat_map(|token| token.to_le_bytes())
+            .collect();
         Self(xxh3_64_with_seed(&bytes, seed.0))
     }
 }
@@ -108,20 +111,33 @@ mod tests {
             .collect();
         assert_eq!(
             local,
-            [14_643_705_804_678_351_452, 16_777_012_769_546_811_212, 483_935_686_894_639_516]
+            [
+                14_643_705_804_678_351_452,
+                16_777_012_769_546_811_212,
+                483_935_686_894_639_516
+            ]
         );
-        let chain: Vec<u64> =
-            block_chain(&tokens, 4, HashSeed::BASE).into_iter().map(|hash| hash.0).collect();
+        let chain: Vec<u64> = block_chain(&tokens, 4, HashSeed::BASE)
+            .into_iter()
+            .map(|hash| hash.0)
+            .collect();
         assert_eq!(
             chain,
-            [14_643_705_804_678_351_452, 4_945_711_292_740_353_085, 12_583_592_247_330_656_132]
+            [
+                14_643_705_804_678_351_452,
+                4_945_711_292_740_353_085,
+                12_583_592_247_330_656_132
+            ]
         );
     }
 
     #[test]
     fn a_sixteen_token_block_equals_dynamos() {
         let tokens: Vec<u32> = (1..=16).collect();
-        assert_eq!(LocalHash::of(&tokens, HashSeed::BASE).0, 0xea06_fc71_a5ee_6e88);
+        assert_eq!(
+            LocalHash::of(&tokens, HashSeed::BASE).0,
+            0xea06_fc71_a5ee_6e88
+        );
     }
 
     #[test]
@@ -134,7 +150,10 @@ mod tests {
     #[test]
     fn long_blocks_hash_like_short_ones() {
         let tokens: Vec<u32> = (0..100).collect();
-        let bytes: Vec<u8> = tokens.iter().flat_map(|token| token.to_le_bytes()).collect();
+        let bytes: Vec<u8> = tokens
+            .iter()
+            .flat_map(|token| token.to_le_bytes())
+            .collect();
         assert_eq!(
             LocalHash::of(&tokens, HashSeed::BASE).0,
             xxh3_64_with_seed(&bytes, CHAIN_SEED)
@@ -145,8 +164,12 @@ mod tests {
     fn adapter_and_salt_separate_caches() {
         let plain = HashSeed::new("", "");
         assert_eq!(plain, HashSeed::BASE);
-        let seeds =
-            [plain, HashSeed::new("a", ""), HashSeed::new("", "a"), HashSeed::new("a", "a")];
+        let seeds = [
+            plain,
+            HashSeed::new("a", ""),
+            HashSeed::new("", "a"),
+            HashSeed::new("a", "a"),
+        ];
         for (i, left) in seeds.iter().enumerate() {
             for right in &seeds[i + 1..] {
                 assert_ne!(left, right);

@@ -69,7 +69,12 @@ pub struct Sampling {
 
 impl Default for Sampling {
     fn default() -> Self {
-        Self { temperature: 1.0, top_p: 1.0, top_k: None, seed: None }
+        Self {
+            temperature: 1.0,
+            top_p: 1.0,
+            top_k: None,
+            seed: None,
+        }
     }
 }
 

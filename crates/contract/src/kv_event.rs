@@ -11,7 +11,10 @@ use crate::worker::{WorkerId, WorkerStatus};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KvEvent {
     /// The blocks, in chain order, can be reused from now on.
-    Stored { parent: Option<BlockHash>, blocks: Vec<StoredBlock> },
+    Stored {
+        parent: Option<BlockHash>,
+        blocks: Vec<StoredBlock>,
+    },
     /// The blocks have been evicted.
     Removed { blocks: Vec<BlockHash> },
     /// The worker holds nothing any more.

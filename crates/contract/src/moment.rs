@@ -19,7 +19,9 @@ pub struct Clock {
 impl Clock {
     /// A clock that shows zero now.
     pub fn start() -> Self {
-        Self { origin: Instant::now() }
+        Self {
+            origin: Instant::now(),
+        }
     }
 
     pub fn now(&self) -> Moment {

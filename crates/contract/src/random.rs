@@ -64,12 +64,21 @@ mod tests {
         for _ in 0..10_000 {
             counts[random.below(10)] += 1;
         }
-        assert!(counts.iter().all(|&count| (850..1150).contains(&count)), "{counts:?}");
+        assert!(
+            counts.iter().all(|&count| (850..1150).contains(&count)),
+            "{counts:?}"
+        );
     }
 
     #[test]
     fn a_draw_depends_on_every_argument() {
-        let draws = [mix(1, 1, 1), mix(2, 1, 1), mix(1, 2, 1), mix(1, 1, 2), mix(2, 2, 1)];
+        let draws = [
+            mix(1, 1, 1),
+            mix(2, 1, 1),
+            mix(1, 2, 1),
+            mix(1, 1, 2),
+            mix(2, 2, 1),
+        ];
         for (i, left) in draws.iter().enumerate() {
             assert!(!draws[i + 1..].contains(left));
         }

@@ -26,8 +26,16 @@ use crate::worker::WorkerId;
 pub fn token_stream(worker: WorkerId) -> (TokenSender, TokenStream) {
     let shared = Arc::new(Mutex::new(Shared::default()));
     (
-        TokenSender { shared: Arc::clone(&shared), worker, finished: false },
-        TokenStream { shared, taken: VecDeque::new(), ended: false },
+        TokenSender {
+            shared: Arc::clone(&shared),
+            worker,
+            finished: false,
+        },
+        TokenStream {
+            shared,
+            taken: VecDeque::new(),
+            ended: false,
+        },
     )
 }
 
@@ -88,7 +96,13 @@ impl Drop for TokenSender {
     fn drop(&mut self) {
         if !self.finished {
             let detail = "the worker went away".to_owned();
-            self.push(Err(LinkError::Interrupted { worker: self.worker, detail }), true);
+            self.push(
+                Err(LinkError::Interrupted {
+                    worker: self.worker,
+                    detail,
+                }),
+                true,
+            );
         }
     }
 }
@@ -173,7 +187,11 @@ mod tests {
     use crate::generate::FinishReason;
 
     fn chunk(token: u32, finish: Option<FinishReason>) -> TokenChunk {
-        TokenChunk { tokens: smallvec![token], finish, ..TokenChunk::default() }
+        TokenChunk {
+            tokens: smallvec![token],
+            finish,
+            ..TokenChunk::default()
+        }
     }
 
     fn poll(stream: &mut TokenStream) -> Poll<Option<Result<TokenChunk, LinkError>>> {
@@ -204,7 +222,10 @@ mod tests {
         assert!(matches!(poll(&mut stream), Poll::Ready(Some(Ok(_)))));
         assert!(matches!(
             poll(&mut stream),
-            Poll::Ready(Some(Err(LinkError::Interrupted { worker: WorkerId(3), .. })))
+            Poll::Ready(Some(Err(LinkError::Interrupted {
+                worker: WorkerId(3),
+                ..
+            })))
         ));
         assert_eq!(poll(&mut stream), Poll::Ready(None));
     }

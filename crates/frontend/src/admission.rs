@@ -25,14 +25,20 @@ pub(crate) struct Admission {
 
 impl Admission {
     pub(crate) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { inside: AtomicUsize::new(0), limit, draining: AtomicBool::new(false) })
+        Arc::new(Self {
+            inside: AtomicUsize::new(0),
+            limit,
+            draining: AtomicBool::new(false),
+        })
     }
 
     pub(crate) fn admit(self: &Arc<Self>) -> Result<Permit, Refusal> {
         if self.draining.load(Ordering::Acquire) {
             return Err(Refusal::Draining);
         }
-        let permit = Permit { admission: Arc::clone(self) };
+        let permit = Permit {
+            admission: Arc::clone(self),
+        };
         let before = self.inside.fetch_add(1, Ordering::AcqRel);
         // Counted first and checked after, so that two requests cannot share the last place;
         // dropping the permit takes the count back.

@@ -60,10 +60,16 @@ impl Answer {
             Poll::Ready(Some(Ok(chunk))) => chunk,
             Poll::Ready(ended) => {
                 self.reply = None;
-                return Poll::Ready(ended.map(|error| Err(error.expect_err("a chunk was handled"))));
+                return Poll::Ready(
+                    ended.map(|error| Err(error.expect_err("a chunk was handled"))),
+                );
             }
         };
-        self.usage = Usage::new(reply.prompt_tokens, reply.output_tokens, reply.cached_tokens);
+        self.usage = Usage::new(
+            reply.prompt_tokens,
+            reply.output_tokens,
+            reply.cached_tokens,
+        );
         let stopped = self.text.push(&chunk.tokens, text);
         let finish = match (stopped, chunk.finish) {
             (true, _) | (_, Some(FinishReason::Stop)) => Some(openai::FinishReason::Stop),
@@ -98,7 +104,11 @@ impl Answer {
 
     fn timing(&self, record: &RequestRecord) -> Value {
         let milliseconds = |duration: std::time::Duration| duration.as_secs_f64() * 1e3;
-        let cached = self.usage.prompt_tokens_details.unwrap_or_default().cached_tokens;
+        let cached = self
+            .usage
+            .prompt_tokens_details
+            .unwrap_or_default()
+            .cached_tokens;
         json!({
             "prefill_wait_time_ms": self.started.map(|started| milliseconds(started.queue_wait)),
             "prefill_time_ms": self.started.map(|started| milliseconds(started.prefill)),

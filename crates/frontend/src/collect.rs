@@ -43,7 +43,13 @@ pub(crate) async fn response(mut exchange: Exchange) -> Result<Response, ApiErro
         .first()
         .and_then(|answer| answer.extensions(&exchange.extensions, &exchange.record));
     let model = exchange.app.model.as_str().to_owned();
-    let Exchange { id, created, endpoint, record, .. } = exchange;
+    let Exchange {
+        id,
+        created,
+        endpoint,
+        record,
+        ..
+    } = exchange;
     record.finish();
     Ok(match endpoint {
         Endpoint::Chat => Json(ChatCompletion {
@@ -51,7 +57,10 @@ pub(crate) async fn response(mut exchange: Exchange) -> Result<Response, ApiErro
             object: ObjectKind::ChatCompletion,
             created,
             model,
-            choices: (0..).zip(wholes).map(|(index, whole)| chat_choice(index, whole)).collect(),
+            choices: (0..)
+                .zip(wholes)
+                .map(|(index, whole)| chat_choice(index, whole))
+                .collect(),
             usage,
             nvext,
         })
@@ -61,7 +70,10 @@ pub(crate) async fn response(mut exchange: Exchange) -> Result<Response, ApiErro
             object: ObjectKind::Completion,
             created,
             model,
-            choices: (0..).zip(wholes).map(|(index, whole)| text_choice(index, whole)).collect(),
+            choices: (0..)
+                .zip(wholes)
+                .map(|(index, whole)| text_choice(index, whole))
+                .collect(),
             usage: Some(usage),
             nvext,
         })
@@ -86,7 +98,8 @@ async fn whole(exchange: &mut Exchange, at: usize) -> Result<Whole, ApiError> {
         if !piece.chunk.logprobs.is_empty() {
             let preprocessor = &exchange.app.preprocessor;
             let chat = whole.chat_logprobs.get_or_insert_default();
-            chat.content.extend(logprobs::chat(preprocessor, &piece.chunk).content);
+            chat.content
+                .extend(logprobs::chat(preprocessor, &piece.chunk).content);
             let completion = whole.completion_logprobs.get_or_insert_default();
             logprobs::append(completion, logprobs::completion(preprocessor, &piece.chunk));
         }

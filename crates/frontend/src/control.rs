@@ -41,7 +41,9 @@ impl fmt::Debug for Access {
 
 impl Access {
     fn check(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        let Self::Token(token) = self else { return Ok(()) };
+        let Self::Token(token) = self else {
+            return Ok(());
+        };
         let sent = headers
             .get(header::AUTHORIZATION)
             .and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
@@ -56,7 +58,11 @@ impl Access {
 /// Takes the same time wherever the first difference is; only the length can be learned.
 fn equal_in_constant_time(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len()
-        && left.iter().zip(right).fold(0, |difference, (l, r)| difference | (l ^ r)) == 0
+        && left
+            .iter()
+            .zip(right)
+            .fold(0, |difference, (l, r)| difference | (l ^ r))
+            == 0
 }
 
 /// A control token that cannot be guessed.
@@ -67,8 +73,13 @@ pub fn random_token() -> String {
 /// What the API asks of whoever owns the workers.
 #[derive(Debug)]
 pub enum FleetCommand {
-    Add { reply: oneshot::Sender<Result<WorkerCard, FleetError>> },
-    Remove { worker: WorkerId, reply: oneshot::Sender<Result<(), FleetError>> },
+    Add {
+        reply: oneshot::Sender<Result<WorkerCard, FleetError>>,
+    },
+    Remove {
+        worker: WorkerId,
+        reply: oneshot::Sender<Result<(), FleetError>>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -117,7 +128,10 @@ pub(crate) async fn set_router(
 }
 
 fn changed(current: Mode, change: &RouterChange) -> Result<Mode, ModeError> {
-    let name = change.mode.as_deref().map_or(Ok(current.name()), str::parse)?;
+    let name = change
+        .mode
+        .as_deref()
+        .map_or(Ok(current.name()), str::parse)?;
     let weights = match current {
         Mode::KvBlocks(weights) => weights,
         Mode::RoundRobin | Mode::Random | Mode::LeastLoaded | Mode::PowerOfTwo => {
@@ -125,8 +139,12 @@ fn changed(current: Mode, change: &RouterChange) -> Result<Mode, ModeError> {
         }
     };
     let weights = BlockWeights::new(
-        change.overlap_score_weight.unwrap_or(weights.overlap_score_weight()),
-        change.router_temperature.unwrap_or(weights.router_temperature()),
+        change
+            .overlap_score_weight
+            .unwrap_or(weights.overlap_score_weight()),
+        change
+            .router_temperature
+            .unwrap_or(weights.router_temperature()),
     )?;
     Ok(Mode::new(name, weights))
 }
@@ -158,7 +176,15 @@ pub(crate) async fn remove_worker(
         ApiError::new(StatusCode::BAD_REQUEST, message).param("id")
     })?;
     let (reply, answer) = oneshot::channel();
-    ask(&app, FleetCommand::Remove { worker: WorkerId(id), reply }, answer).await?;
+    ask(
+        &app,
+        FleetCommand::Remove {
+            worker: WorkerId(id),
+            reply,
+        },
+        answer,
+    )
+    .await?;
     let state = json!({ "worker": id, "state": "draining" });
     Ok((StatusCode::ACCEPTED, Json(state)).into_response())
 }
@@ -172,11 +198,19 @@ async fn ask<T>(
         let message = "This frontend does not start or stop workers itself.";
         return Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, message));
     };
-    let gone = || ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "The server is shutting down.");
+    let gone = || {
+        ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "The server is shutting down.",
+        )
+    };
     commands.send(command).await.map_err(|_| gone())?;
-    answer.await.map_err(|_| gone())?.map_err(|error| match error {
-        FleetError::UnknownWorker => ApiError::new(StatusCode::NOT_FOUND, error.to_string()),
-    })
+    answer
+        .await
+        .map_err(|_| gone())?
+        .map_err(|error| match error {
+            FleetError::UnknownWorker => ApiError::new(StatusCode::NOT_FOUND, error.to_string()),
+        })
 }
 
 #[derive(Debug, Deserialize)]
@@ -211,7 +245,11 @@ pub(crate) async fn reset_prefix_cache(
             Err(error) => failed.push(json!({ "worker": worker, "error": error.to_string() })),
         }
     }
-    info!(workers = reset.len(), failed = failed.len(), "prefix caches reset");
+    info!(
+        workers = reset.len(),
+        failed = failed.len(),
+        "prefix caches reset"
+    );
     Ok(Json(json!({ "reset": reset, "failed": failed })))
 }
 
@@ -223,7 +261,10 @@ mod tests {
 
     fn headers(authorization: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        headers.insert(header::AUTHORIZATION, HeaderValue::from_str(authorization).unwrap());
+        headers.insert(
+            header::AUTHORIZATION,
+            HeaderValue::from_str(authorization).unwrap(),
+        );
         headers
     }
 
@@ -231,7 +272,13 @@ mod tests {
     fn a_token_is_asked_for_and_compared_whole() {
         let access = Access::Token("secret".to_owned());
         assert!(access.check(&headers("Bearer secret")).is_ok());
-        for wrong in ["Bearer secre", "Bearer secret1", "Bearer Secret", "secret", "Bearer "] {
+        for wrong in [
+            "Bearer secre",
+            "Bearer secret1",
+            "Bearer Secret",
+            "secret",
+            "Bearer ",
+        ] {
             assert!(access.check(&headers(wrong)).is_err(), "{wrong}");
         }
         assert!(access.check(&HeaderMap::new()).is_err());

@@ -34,7 +34,13 @@ pub(crate) struct ApiError {
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), param: None, code: None, retry_after: None }
+        Self {
+            status,
+            message: message.into(),
+            param: None,
+            code: None,
+            retry_after: None,
+        }
     }
 
     pub(crate) fn param(mut self, param: impl Into<String>) -> Self {
@@ -54,7 +60,9 @@ impl ApiError {
 
     pub(crate) fn unknown_model(asked: &str, served: &str) -> Self {
         let message = format!("The model `{asked}` does not exist. This server serves `{served}`.");
-        Self::new(StatusCode::NOT_FOUND, message).param("model").code("model_not_found")
+        Self::new(StatusCode::NOT_FOUND, message)
+            .param("model")
+            .code("model_not_found")
     }
 
     pub(crate) fn too_large(limit: usize) -> Self {
@@ -98,7 +106,9 @@ impl IntoResponse for ApiError {
         if let Some(wait) = self.retry_after {
             // Whole seconds, and never "at once".
             let seconds = wait.as_secs_f64().ceil().max(1.0) as u64;
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }
@@ -111,7 +121,11 @@ impl From<RequestError> for ApiError {
             | RequestErrorKind::Invalid
             | RequestErrorKind::Unsupported => StatusCode::BAD_REQUEST,
         };
-        Self { param: error.param, code: error.code, ..Self::new(status, error.message) }
+        Self {
+            param: error.param,
+            code: error.code,
+            ..Self::new(status, error.message)
+        }
     }
 }
 
@@ -143,17 +157,22 @@ impl From<Refusal> for ApiError {
 impl From<DispatchError> for ApiError {
     fn from(error: DispatchError) -> Self {
         match error {
-            DispatchError::Route(RouteError::NoWorker) => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "No worker serves this model now.")
-                    .code("no_worker")
-                    .retry_after(RETRY_SOON)
-            }
-            DispatchError::Route(RouteError::Saturated { retry_after }) => {
-                Self::new(StatusCode::TOO_MANY_REQUESTS, "All workers and their queues are full.")
-                    .code("workers_full")
-                    .retry_after(retry_after)
-            }
-            DispatchError::Failed { source: LinkError::TooLarge { detail, .. }, .. } => {
+            DispatchError::Route(RouteError::NoWorker) => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "No worker serves this model now.",
+            )
+            .code("no_worker")
+            .retry_after(RETRY_SOON),
+            DispatchError::Route(RouteError::Saturated { retry_after }) => Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "All workers and their queues are full.",
+            )
+            .code("workers_full")
+            .retry_after(retry_after),
+            DispatchError::Failed {
+                source: LinkError::TooLarge { detail, .. },
+                ..
+            } => {
                 let message = format!("The request does not fit any worker: {detail}.");
                 Self::new(StatusCode::BAD_REQUEST, message).code("request_too_large")
             }

@@ -176,17 +176,25 @@ async fn serve(
             let prepared = asked.prepare(&app.preprocessor);
             (asked, prepared)
         };
-        tokio::task::spawn_blocking(work).await.expect("preparing a request does not panic")
+        tokio::task::spawn_blocking(work)
+            .await
+            .expect("preparing a request does not panic")
     } else {
         let prepared = asked.prepare(&app.preprocessor);
         (asked, prepared)
     };
     app.metrics.stage(Stage::Prepare, app.clock.now() - began);
-    let replies = prepared?.into_iter().map(|prepared| app.pipeline.serve(request_id, prepared));
+    let replies = prepared?
+        .into_iter()
+        .map(|prepared| app.pipeline.serve(request_id, prepared));
     let answers = (0..)
         .zip(try_join_all(replies).await?)
         .map(|(index, reply)| {
-            Answer::new(index, reply, app.preprocessor.text_stream(&asked.options().stop))
+            Answer::new(
+                index,
+                reply,
+                app.preprocessor.text_stream(&asked.options().stop),
+            )
         })
         .collect();
     let echoes = asked.echoes(&app.preprocessor);
@@ -194,7 +202,11 @@ async fn serve(
         Asked::Chat(request) => request.options,
         Asked::Completion(request) => request.options,
     };
-    Ok(Served { options, echoes, answers })
+    Ok(Served {
+        options,
+        echoes,
+        answers,
+    })
 }
 
 impl Exchange {
@@ -206,7 +218,10 @@ impl Exchange {
     ) -> Self {
         for answer in &served.answers {
             let usage = &answer.usage;
-            let cached = usage.prompt_tokens_details.unwrap_or_default().cached_tokens;
+            let cached = usage
+                .prompt_tokens_details
+                .unwrap_or_default()
+                .cached_tokens;
             record.prompt(usage.prompt_tokens, cached);
         }
         let prefix = match endpoint {
@@ -230,8 +245,11 @@ impl Exchange {
 
     async fn respond(self, streaming: bool) -> Response {
         let simulated = self.app.simulated();
-        let workers: Vec<String> =
-            self.answers.iter().map(|answer| answer.worker.to_string()).collect();
+        let workers: Vec<String> = self
+            .answers
+            .iter()
+            .map(|answer| answer.worker.to_string())
+            .collect();
         let mut response = if streaming {
             stream::response(self)
         } else {
@@ -253,7 +271,10 @@ impl Exchange {
 
 /// The client's own id, or a fresh one.
 fn request_id(headers: &HeaderMap) -> RequestId {
-    match headers.get(&REQUEST_ID).and_then(|value| value.to_str().ok()) {
+    match headers
+        .get(&REQUEST_ID)
+        .and_then(|value| value.to_str().ok())
+    {
         Some(id) if !id.is_empty() && id.len() <= 256 => RequestId::new(id),
         _ => RequestId::new(&answer_id("req-")),
     }
@@ -261,7 +282,9 @@ fn request_id(headers: &HeaderMap) -> RequestId {
 
 /// A body without a declared type is taken for JSON, as curl-minded people expect.
 fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
-    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
+    let Some(value) = headers.get(header::CONTENT_TYPE) else {
+        return Ok(());
+    };
     let value = value.to_str().unwrap_or("(unreadable)");
     let essence = value.split(';').next().unwrap_or_default().trim();
     if essence.eq_ignore_ascii_case("application/json") || essence.ends_with("+json") {

@@ -33,7 +33,12 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) fn new(router: Router, metrics: Arc<FrontendMetrics>) -> Self {
-        Self { router, metrics, links: Arc::default(), simulated: Arc::default() }
+        Self {
+            router,
+            metrics,
+            links: Arc::default(),
+            simulated: Arc::default(),
+        }
     }
 
     pub(crate) fn link(&self, worker: WorkerId) -> Option<Arc<dyn WorkerLink>> {
@@ -47,8 +52,12 @@ impl Fleet {
 
     /// All links in the order of their workers' ids.
     pub(crate) fn links(&self) -> Vec<(WorkerId, Arc<dyn WorkerLink>)> {
-        let mut links: Vec<_> =
-            self.links.read().iter().map(|(id, link)| (*id, Arc::clone(link))).collect();
+        let mut links: Vec<_> = self
+            .links
+            .read()
+            .iter()
+            .map(|(id, link)| (*id, Arc::clone(link)))
+            .collect();
         links.sort_by_key(|(id, _)| *id);
         links
     }
@@ -87,7 +96,11 @@ impl Fleet {
         self.metrics.describe_model(&card);
         self.simulated.fetch_or(card.simulated, Ordering::Relaxed);
         self.links.write().insert(worker, Arc::clone(&link));
-        let pump = Pump { fleet: self.clone(), worker, link };
+        let pump = Pump {
+            fleet: self.clone(),
+            worker,
+            link,
+        };
         let stop = stop.clone();
         tasks.spawn(async move {
             stop.run_until_cancelled(pump.run(feed)).await;
@@ -149,7 +162,10 @@ impl Pump {
     /// link and is left alone.
     fn lost(&self) {
         let mut links = self.fleet.links.write();
-        if links.get(&self.worker).is_some_and(|link| Arc::ptr_eq(link, &self.link)) {
+        if links
+            .get(&self.worker)
+            .is_some_and(|link| Arc::ptr_eq(link, &self.link))
+        {
             warn!(worker = %self.worker, "worker lost");
             links.remove(&self.worker);
             self.fleet.router.leave(self.worker);

@@ -129,7 +129,9 @@ impl Frontend {
             clock: parts.clock,
             block_size: config.block_size,
         };
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let since_epoch = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or(Duration::ZERO);
         Self {
             app: Arc::new(App {
                 model: parts.model,

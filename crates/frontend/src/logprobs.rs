@@ -7,20 +7,30 @@ use openai::{ChatLogprobs, ChatTokenLogprob, CompletionLogprobs, TopLogprob};
 use preprocess::Preprocessor;
 
 pub(crate) fn chat(preprocessor: &Preprocessor, chunk: &TokenChunk) -> ChatLogprobs {
-    let content = chunk.tokens.iter().zip(&chunk.logprobs).map(|(&token, reported)| {
-        let (text, bytes) = spell(preprocessor, token);
-        let top_logprobs = reported.top.iter().map(|&(token, logprob)| {
-            let (token, bytes) = spell(preprocessor, token);
-            TopLogprob { token, logprob, bytes: Some(bytes) }
+    let content = chunk
+        .tokens
+        .iter()
+        .zip(&chunk.logprobs)
+        .map(|(&token, reported)| {
+            let (text, bytes) = spell(preprocessor, token);
+            let top_logprobs = reported.top.iter().map(|&(token, logprob)| {
+                let (token, bytes) = spell(preprocessor, token);
+                TopLogprob {
+                    token,
+                    logprob,
+                    bytes: Some(bytes),
+                }
+            });
+            ChatTokenLogprob {
+                token: text,
+                logprob: reported.logprob,
+                bytes: Some(bytes),
+                top_logprobs: top_logprobs.collect(),
+            }
         });
-        ChatTokenLogprob {
-            token: text,
-            logprob: reported.logprob,
-            bytes: Some(bytes),
-            top_logprobs: top_logprobs.collect(),
-        }
-    });
-    ChatLogprobs { content: content.collect() }
+    ChatLogprobs {
+        content: content.collect(),
+    }
 }
 
 /// Offsets begin at 0: [`append`] moves them to where the chunk's text really is.
@@ -48,7 +58,9 @@ pub(crate) fn append(lists: &mut CompletionLogprobs, more: CompletionLogprobs) {
         (Some(offset), Some(token)) => offset + token.chars().count() as u32,
         _ => 0,
     };
-    lists.text_offset.extend(more.text_offset.iter().map(|offset| end + offset));
+    lists
+        .text_offset
+        .extend(more.text_offset.iter().map(|offset| end + offset));
     lists.tokens.extend(more.tokens);
     lists.token_logprobs.extend(more.token_logprobs);
     lists.top_logprobs.extend(more.top_logprobs);
@@ -75,7 +87,10 @@ mod tests {
         let tokens = preprocessor.encode_plain("Hello there world").unwrap();
         let chunk = |token: TokenId| TokenChunk {
             tokens: [token].into_iter().collect(),
-            logprobs: vec![TokenLogprob { logprob: -0.5, top: vec![(token, -0.5)] }],
+            logprobs: vec![TokenLogprob {
+                logprob: -0.5,
+                top: vec![(token, -0.5)],
+            }],
             ..TokenChunk::default()
         };
         let mut lists = CompletionLogprobs::default();

@@ -94,7 +94,10 @@ struct MirroredTotal {
 
 impl MirroredTotal {
     fn new(counter: Counter) -> Self {
-        Self { counter, seen: AtomicU64::new(0) }
+        Self {
+            counter,
+            seen: AtomicU64::new(0),
+        }
     }
 
     fn follow(&self, total: u64) {
@@ -160,9 +163,18 @@ impl FrontendMetrics {
         };
         set(&catalog::FRONTEND_MODEL_TOTAL_KV_BLOCKS, card.total_blocks);
         set(&catalog::FRONTEND_MODEL_MAX_NUM_SEQS, card.slots);
-        set(&catalog::FRONTEND_MODEL_MAX_NUM_BATCHED_TOKENS, card.max_step_tokens);
-        set(&catalog::FRONTEND_MODEL_CONTEXT_LENGTH, card.max_context_tokens);
-        set(&catalog::FRONTEND_MODEL_KV_CACHE_BLOCK_SIZE, card.block_size);
+        set(
+            &catalog::FRONTEND_MODEL_MAX_NUM_BATCHED_TOKENS,
+            card.max_step_tokens,
+        );
+        set(
+            &catalog::FRONTEND_MODEL_CONTEXT_LENGTH,
+            card.max_context_tokens,
+        );
+        set(
+            &catalog::FRONTEND_MODEL_KV_CACHE_BLOCK_SIZE,
+            card.block_size,
+        );
     }
 
     /// Counts a request that ended before it was admitted.
@@ -176,9 +188,16 @@ impl FrontendMetrics {
             None => ("success", ""),
             Some(error) => ("error", error.label()),
         };
-        let labels =
-            [self.model.as_str(), endpoint.label(), request_type, status, error_type];
-        self.registry.counter(&catalog::FRONTEND_REQUESTS_TOTAL, &labels).inc();
+        let labels = [
+            self.model.as_str(),
+            endpoint.label(),
+            request_type,
+            status,
+            error_type,
+        ];
+        self.registry
+            .counter(&catalog::FRONTEND_REQUESTS_TOTAL, &labels)
+            .inc();
     }
 }
 
@@ -274,7 +293,9 @@ impl RequestRecord {
         metrics.duration.observe(self.elapsed().as_secs_f64());
         metrics.output_length.observe(self.output_tokens as f64);
         if let Some(tpot) = self.time_per_output_token() {
-            metrics.tpot_window.observe(metrics.clock.now() - Moment::ZERO, tpot.as_secs_f64());
+            metrics
+                .tpot_window
+                .observe(metrics.clock.now() - Moment::ZERO, tpot.as_secs_f64());
         }
         metrics.count(self.endpoint, self.streaming, error);
     }

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use contract::{
-    BlockHash, Clock, GenerateRequest, LinkError, RequestId, Started, TokenChunk,
-    TokenStream, WorkerId, block_chain,
+    BlockHash, Clock, GenerateRequest, LinkError, RequestId, Started, TokenChunk, TokenStream,
+    WorkerId, block_chain,
 };
 use preprocess::Prepared;
 use router::{Placement, RouteError, RouteQuery, Router};
@@ -69,7 +69,10 @@ impl Pipeline {
                 (Ok(placement), _) => placement,
                 // Everyone who could have served it has failed: that is the story to tell.
                 (Err(RouteError::NoWorker), Some(source)) => {
-                    return Err(DispatchError::Failed { attempts: failed.len(), source });
+                    return Err(DispatchError::Failed {
+                        attempts: failed.len(),
+                        source,
+                    });
                 }
                 (Err(error), _) => return Err(error.into()),
             };
@@ -81,7 +84,10 @@ impl Pipeline {
             warn!(request = %request.id, %worker, error = %source, "worker failed before the first token");
             failed.push(worker);
             if failed.len() == ATTEMPTS {
-                return Err(DispatchError::Failed { attempts: ATTEMPTS, source });
+                return Err(DispatchError::Failed {
+                    attempts: ATTEMPTS,
+                    source,
+                });
             }
             last_failure = Some(source);
             self.metrics.retried();
@@ -112,13 +118,17 @@ impl Pipeline {
         mut placement: Placement,
     ) -> Result<Reply, LinkError> {
         let worker = placement.worker();
-        let link = self.fleet.link(worker).ok_or_else(|| LinkError::Unreachable {
-            worker,
-            detail: "it has just left".to_owned(),
-        })?;
+        let link = self
+            .fleet
+            .link(worker)
+            .ok_or_else(|| LinkError::Unreachable {
+                worker,
+                detail: "it has just left".to_owned(),
+            })?;
         let began = self.clock.now();
         let mut stream = link.generate(request.clone()).await?;
-        self.metrics.stage(Stage::Dispatch, self.clock.now() - began);
+        self.metrics
+            .stage(Stage::Dispatch, self.clock.now() - began);
         let first = match stream.next().await {
             Some(chunk) => chunk?,
             None => TokenChunk::default(),

@@ -70,7 +70,10 @@ async fn completions(State(app): State<Arc<App>>, headers: HeaderMap, body: Body
 }
 
 async fn models(State(app): State<Arc<App>>) -> Json<ModelList> {
-    Json(ModelList { object: ObjectKind::List, data: vec![describe(&app)] })
+    Json(ModelList {
+        object: ObjectKind::List,
+        data: vec![describe(&app)],
+    })
 }
 
 async fn model(
@@ -103,7 +106,10 @@ async fn health(State(app): State<Arc<App>>) -> Response {
         (false, 0) => (StatusCode::SERVICE_UNAVAILABLE, "no worker"),
         (false, _) => (StatusCode::OK, "healthy"),
     };
-    let names: Vec<&str> = workers.iter().map(|worker| worker.card.name.as_str()).collect();
+    let names: Vec<&str> = workers
+        .iter()
+        .map(|worker| worker.card.name.as_str())
+        .collect();
     let body: Value = json!({
         "status": word,
         "model": app.model,
@@ -125,8 +131,11 @@ async fn ready(app: State<Arc<App>>) -> StatusCode {
 
 async fn metrics(State(app): State<Arc<App>>) -> Response {
     app.metrics.set_queued(app.pipeline.router.total_queued());
-    app.metrics.set_tokenizer_cache(app.preprocessor.cache_stats());
-    let text = app.registry.render(app.clock.now() - contract::Moment::ZERO);
+    app.metrics
+        .set_tokenizer_cache(app.preprocessor.cache_stats());
+    let text = app
+        .registry
+        .render(app.clock.now() - contract::Moment::ZERO);
     ([(header::CONTENT_TYPE, telemetry::CONTENT_TYPE)], text).into_response()
 }
 
@@ -139,7 +148,10 @@ async fn status_page() -> Html<&'static str> {
 }
 
 async fn unknown_path(method: Method, uri: Uri) -> ApiError {
-    let message = format!("There is no {method} {}; GET /openapi.json lists what there is.", uri.path());
+    let message = format!(
+        "There is no {method} {}; GET /openapi.json lists what there is.",
+        uri.path()
+    );
     ApiError::new(StatusCode::NOT_FOUND, message).code("unknown_path")
 }
 

@@ -37,7 +37,10 @@ const FRAME_BYTES: usize = 32 << 10;
 pub(crate) fn response(exchange: Exchange) -> Response {
     let body = Body::new(EventStream::new(exchange));
     let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/event-stream"),
+        ),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
     ];
     (headers, body).into_response()
@@ -60,7 +63,12 @@ impl EventStream {
             Endpoint::Completions => EventWriter::completion(&exchange.id, exchange.created, model),
         };
         let begun = vec![false; exchange.answers.len()];
-        Self { exchange: Some(exchange), writer, begun, text: String::new() }
+        Self {
+            exchange: Some(exchange),
+            writer,
+            begun,
+            text: String::new(),
+        }
     }
 
     /// Writes what is ready. `Some` when the stream ends here.
@@ -90,7 +98,13 @@ impl EventStream {
                     Poll::Ready(Some(Ok(piece))) => {
                         exchange.record.tokens(piece.chunk.tokens.len());
                         let begun = &mut self.begun[at];
-                        write_piece(exchange, (&self.writer, &self.text), (at, begun), &piece, out);
+                        write_piece(
+                            exchange,
+                            (&self.writer, &self.text),
+                            (at, begun),
+                            &piece,
+                            out,
+                        );
                     }
                 }
             }
@@ -99,7 +113,9 @@ impl EventStream {
     }
 
     fn end(&mut self, outcome: Result<(), LinkError>, out: &mut Vec<u8>) {
-        let Some(exchange) = self.exchange.take() else { return };
+        let Some(exchange) = self.exchange.take() else {
+            return;
+        };
         match outcome {
             Ok(()) => {
                 if exchange.include_usage {
@@ -131,7 +147,9 @@ fn write_piece(
         return;
     }
     let answer = &exchange.answers[at];
-    let nvext = piece.finish.and_then(|_| answer.extensions(&exchange.extensions, &exchange.record));
+    let nvext = piece
+        .finish
+        .and_then(|_| answer.extensions(&exchange.extensions, &exchange.record));
     let nvext = nvext.map(|nvext| nvext.to_string());
     let preprocessor = &exchange.app.preprocessor;
     let (chat, completion);
@@ -165,7 +183,11 @@ pub(crate) fn total_usage(exchange: &Exchange) -> Usage {
     for answer in &exchange.answers {
         prompt += answer.usage.prompt_tokens;
         output += answer.usage.completion_tokens;
-        cached += answer.usage.prompt_tokens_details.unwrap_or_default().cached_tokens;
+        cached += answer
+            .usage
+            .prompt_tokens_details
+            .unwrap_or_default()
+            .cached_tokens;
     }
     Usage::new(prompt, output, cached)
 }

@@ -14,7 +14,12 @@ use router::{BlockWeights, Mode, ModeName};
 /// Sends every turn of an LLM conversation home: to the replica that already holds its KV
 /// cache.
 #[derive(Debug, Parser)]
-#[command(name = "homing", version, args_override_self = true, max_term_width = 100)]
+#[command(
+    name = "homing",
+    version,
+    args_override_self = true,
+    max_term_width = 100
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -141,6 +146,8 @@ impl DemoArgs {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "not a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }

@@ -69,14 +69,22 @@ fn layers(arguments: &[OsString]) -> anyhow::Result<(Layer, Layer)> {
     Ok((environment, file))
 }
 
-#[expect(clippy::disallowed_methods, reason = "this crate is the reader of the environment")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this crate is the reader of the environment"
+)]
 fn environment_layer() -> Layer {
     let mut layer = Layer::new();
     for argument in demo_command().get_arguments() {
-        let Some(name) = argument.get_long() else { continue };
+        let Some(name) = argument.get_long() else {
+            continue;
+        };
         for variable in variables(name) {
             if let Ok(value) = std::env::var(&variable) {
-                layer.entry(name.to_owned()).or_insert(Setting { value, source: variable });
+                layer.entry(name.to_owned()).or_insert(Setting {
+                    value,
+                    source: variable,
+                });
             }
         }
     }
@@ -87,7 +95,9 @@ fn environment_layer() -> Layer {
 fn variables(name: &str) -> Vec<String> {
     let own = format!("HOMING_{}", name.to_uppercase().replace('-', "_"));
     let dynamo = DYNAMO_NAMES.iter().filter(|(option, _)| *option == name);
-    std::iter::once(own).chain(dynamo.map(|(_, variable)| (*variable).to_owned())).collect()
+    std::iter::once(own)
+        .chain(dynamo.map(|(_, variable)| (*variable).to_owned()))
+        .collect()
 }
 
 /// `--config` must be known before the arguments can be parsed.
@@ -97,11 +107,16 @@ fn config_path(arguments: &[OsString], environment: &Layer) -> Option<OsString> 
         if word == OsStr::new("--config") {
             return words.next().cloned();
         }
-        if let Some(path) = word.to_str().and_then(|word| word.strip_prefix("--config=")) {
+        if let Some(path) = word
+            .to_str()
+            .and_then(|word| word.strip_prefix("--config="))
+        {
             return Some(path.into());
         }
     }
-    environment.get("config").map(|setting| setting.value.clone().into())
+    environment
+        .get("config")
+        .map(|setting| setting.value.clone().into())
 }
 
 fn file_layer(path: &Path) -> anyhow::Result<Layer> {
@@ -118,7 +133,10 @@ fn file_layer(path: &Path) -> anyhow::Result<Layer> {
             toml::Value::Float(number) => number.to_string(),
             toml::Value::Boolean(flag) => flag.to_string(),
             toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => {
-                bail!("{}: `{key}` must be a string, a number or a boolean", path.display())
+                bail!(
+                    "{}: `{key}` must be a string, a number or a boolean",
+                    path.display()
+                )
             }
         };
         let source = path.display().to_string();
@@ -151,10 +169,18 @@ fn check(layer: &Layer, flags: &[OsString]) -> anyhow::Result<()> {
             continue;
         };
         let name = flag.to_string_lossy();
-        let name = name.trim_start_matches("--").split('=').next().unwrap_or_default();
+        let name = name
+            .trim_start_matches("--")
+            .split('=')
+            .next()
+            .unwrap_or_default();
         let source = layer.get(name).map_or("?", |setting| &setting.source);
         let reason = error.to_string();
-        let reason = reason.trim_start_matches("error: ").lines().next().unwrap_or_default();
+        let reason = reason
+            .trim_start_matches("error: ")
+            .lines()
+            .next()
+            .unwrap_or_default();
         bail!("{source}: {reason}");
     }
     Ok(())
@@ -163,7 +189,9 @@ fn check(layer: &Layer, flags: &[OsString]) -> anyhow::Result<()> {
 fn demo_command() -> Command {
     let mut cli = Cli::command();
     cli.build();
-    cli.find_subcommand("demo").expect("the demo is a subcommand").clone()
+    cli.find_subcommand("demo")
+        .expect("the demo is a subcommand")
+        .clone()
 }
 
 /// `homing config show`.
@@ -175,7 +203,9 @@ pub(crate) fn show(args: &DemoArgs) -> anyhow::Result<()> {
     let matches = demo_command()
         .try_get_matches_from(std::iter::once("demo".into()).chain(arguments[3..].to_vec()))?;
     for argument in demo_command().get_arguments() {
-        let (Some(name), id) = (argument.get_long(), argument.get_id().as_str()) else { continue };
+        let (Some(name), id) = (argument.get_long(), argument.get_id().as_str()) else {
+            continue;
+        };
         if matches!(name, "help" | "version") {
             continue;
         }
@@ -187,7 +217,11 @@ pub(crate) fn show(args: &DemoArgs) -> anyhow::Result<()> {
             }
             _ => (raw_value(&matches, id), "default".to_owned()),
         };
-        let value = if name == "control-token" && !value.is_empty() { "(set)" } else { &value };
+        let value = if name == "control-token" && !value.is_empty() {
+            "(set)"
+        } else {
+            &value
+        };
         print::line(format_args!("{name:<24} {value:<32} # {source}"));
     }
     Ok(())
@@ -195,9 +229,10 @@ pub(crate) fn show(args: &DemoArgs) -> anyhow::Result<()> {
 
 fn raw_value(matches: &clap::ArgMatches, id: &str) -> String {
     match matches.get_raw(id) {
-        Some(values) => {
-            values.map(|value| value.to_string_lossy().into_owned()).collect::<Vec<_>>().join(",")
-        }
+        Some(values) => values
+            .map(|value| value.to_string_lossy().into_owned())
+            .collect::<Vec<_>>()
+            .join(","),
         None => String::new(),
     }
 }

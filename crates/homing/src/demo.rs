@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use contract::{Clock, ModelName};
 use engine::sim::Profile;
-use frontend::{Access, Frontend, FrontendConfig, Parts};
+use frontend::{Access, FleetCommand, Frontend, FrontendConfig, Parts};
 use preprocess::{PreprocessConfig, Preprocessor};
 use router::{Router, RouterConfig};
 use telemetry::{Registry, catalog};
@@ -33,13 +33,173 @@ const COMMANDS: usize = 16;
 
 pub(crate) fn run(args: Box<DemoArgs>) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&args.log).context("--log")?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(Box::pin(demo(*args)))
 }
 
 async fn demo(args: DemoArgs) -> anyhow::Result<()> {
-    let mode = args.mode()?;
+    // Bound first: a port that is taken should be the first thing to hear about.
+    let api = listen(&args, args.http_port, "--http-port").await?;
+    let console = listen(&args, args.console_port, "--console-port").await?;
+    let addresses = [api.local_addr()?, console.local_addr()?];
+    let system = System::start(&args).await?;
+    system.greet(&args, addresses);
+    system.serve([api, console], args.shutdown_grace).await
+}
+
+/// Everything that runs behind the listeners.
+struct System {
+    profile: Profile,
+    workers: u32,
+    access: Access,
+    frontend: Frontend,
+    fleet: Fleet,
+    commands: mpsc::Receiver<FleetCommand>,
+    /// The frontend's own tasks, and what stops them.
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl System {
+    async fn start(args: &DemoArgs) -> anyhow::Result<Self> {
+        let mode = args.mode()?;
+        let profile = profile(args)?;
+        let preprocessor = preprocessor(args, &profile)?;
+        let answers = simulation::answers(&preprocessor)?;
+        let access = access(args);
+        let clock = Clock::start();
+        let registry = Registry::new();
+        registry
+            .gauge(&catalog::BUILD_INFO, &[env!("CARGO_PKG_VERSION")])
+            .set(1.0);
+        let router = RouterConfig {
+            mode,
+            seed: args.seed,
+            block_size: profile.block_size,
+            queue_limit: args.queue_limit,
+            decisions_kept: args.decision_log,
+        };
+        let (roster, changes) = roster();
+        let (sender, commands) = mpsc::channel(COMMANDS);
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let parts = Parts {
+            model: profile.model.clone(),
+            preprocessor,
+            router: Router::new(router, &registry, clock),
+            registry: registry.clone(),
+            clock,
+            fleet_commands: Some(sender),
+        };
+        let config = FrontendConfig {
+            max_requests: args.max_requests,
+            max_body_bytes: args.max_body_bytes,
+            access: access.clone(),
+            block_size: profile.block_size as usize,
+        };
+        let frontend = Frontend::start(config, parts, changes, (&tasks, &stop));
+        let workers = args.workers.unwrap_or(profile.workers);
+        let context = WorkerContext {
+            clock,
+            registry,
+            epoch: epoch(),
+        };
+        let blueprint = Blueprint {
+            profile: profile.clone(),
+            answers,
+            seed: args.seed,
+            context,
+        };
+        let mut fleet = Fleet::new(blueprint, roster);
+        for _ in 0..workers {
+            fleet.add().await;
+        }
+        Ok(Self {
+            profile,
+            workers,
+            access,
+            frontend,
+            fleet,
+            commands,
+            tasks,
+            stop,
+        })
+    }
+
+    fn greet(&self, args: &DemoArgs, [api, console]: [SocketAddr; 2]) {
+        let model = &self.profile.model;
+        print::line(format_args!(
+            "Homing {} serves {model} on {} SIMULATED workers ({}), router {}\n",
+            env!("CARGO_PKG_VERSION"),
+            self.workers,
+            self.profile.name,
+            args.router_mode,
+        ));
+        print::line(format_args!("  api      http://{api}/v1"));
+        print::line(format_args!("  page     http://{console}"));
+        print::line(format_args!("  metrics  http://{api}/metrics"));
+        if let (Access::Token(token), None) = (&self.access, &args.control_token) {
+            print::line(format_args!(
+                "  control token (made up for this run): {token}"
+            ));
+        }
+        print::line(format_args!(
+            "\nTry:  curl http://{api}/v1/chat/completions -H 'content-type: application/json' \\\n        \
+             -d '{{\"model\":\"{model}\",\"messages\":[{{\"role\":\"user\",\"content\":\"What is a TLB?\"}}]}}'\n\n\
+             Ctrl-C stops it."
+        ));
+    }
+
+    /// Serves until a signal, then takes the system down: no new requests, running streams
+    /// to their end, engines, the rest. A second signal, or the end of `grace`, cuts it short.
+    async fn serve(self, listeners: [TcpListener; 2], grace: Duration) -> anyhow::Result<()> {
+        let Self {
+            frontend,
+            fleet,
+            commands,
+            tasks,
+            stop,
+            ..
+        } = self;
+        let drain = CancellationToken::new();
+        for listener in listeners {
+            tasks.spawn(frontend::serve(listener, frontend.service(), drain.clone()));
+        }
+        let stop_workers = CancellationToken::new();
+        let workers = tasks.spawn(fleet.run(commands, stop_workers.clone()));
+        stop_signal().await?;
+        print::line(format_args!(
+            "finishing {} running request(s) ...",
+            frontend.in_flight()
+        ));
+        frontend.close();
+        drain.cancel();
+        let finished = async {
+            frontend.idle().await;
+            stop_workers.cancel();
+            // Fails only if the task panicked, which has been reported by then.
+            let _ = workers.await;
+            stop.cancel();
+            tasks.close();
+            tasks.wait().await;
+        };
+        tokio::select! {
+            () = finished => {}
+            () = tokio::time::sleep(grace) => {
+                print::line(format_args!("gave up on {} request(s)", frontend.in_flight()));
+            }
+            outcome = stop_signal() => outcome?,
+        }
+        Ok(())
+    }
+}
+
+fn profile(args: &DemoArgs) -> anyhow::Result<Profile> {
     let mut profile = simulation::profile(&args.profile)?;
     if let Some(block_size) = args.kv_cache_block_size {
         profile = profile.with_block_size(block_size);
@@ -47,86 +207,7 @@ async fn demo(args: DemoArgs) -> anyhow::Result<()> {
     if let Some(name) = &args.model_name {
         profile.model = ModelName::new(name);
     }
-    // Bound first: a port that is taken should be the first thing to hear about.
-    let api = listen(&args, args.http_port, "--http-port").await?;
-    let console = listen(&args, args.console_port, "--console-port").await?;
-    let access = access(&args);
-    let preprocessor = preprocessor(&args, &profile)?;
-    let answers = simulation::answers(&preprocessor)?;
-
-    let clock = Clock::start();
-    let registry = Registry::new();
-    registry.gauge(&catalog::BUILD_INFO, &[env!("CARGO_PKG_VERSION")]).set(1.0);
-    let router = Router::new(
-        RouterConfig {
-            mode,
-            seed: args.seed,
-            block_size: profile.block_size,
-            queue_limit: args.queue_limit,
-            decisions_kept: args.decision_log,
-        },
-        &registry,
-        clock,
-    );
-    let (roster, changes) = roster();
-    let (commands, inbox) = mpsc::channel(COMMANDS);
-    let tasks = TaskTracker::new();
-    let stop_tasks = CancellationToken::new();
-    let parts = Parts {
-        model: profile.model.clone(),
-        preprocessor,
-        router,
-        registry: registry.clone(),
-        clock,
-        fleet_commands: Some(commands),
-    };
-    let config = FrontendConfig {
-        max_requests: args.max_requests,
-        max_body_bytes: args.max_body_bytes,
-        access: access.clone(),
-        block_size: profile.block_size as usize,
-    };
-    let frontend = Frontend::start(config, parts, changes, (&tasks, &stop_tasks));
-
-    let count = args.workers.unwrap_or(profile.workers);
-    let context = WorkerContext { clock, registry, epoch: epoch() };
-    let mut fleet = Fleet::new(
-        Blueprint { profile: profile.clone(), answers, seed: args.seed, context },
-        roster,
-    );
-    for _ in 0..count {
-        fleet.add().await;
-    }
-    greet(&args, &profile, count, [api.local_addr()?, console.local_addr()?], &access);
-    let stop_workers = CancellationToken::new();
-    let workers = tokio_util::task::AbortOnDropHandle::new(
-        tasks.spawn(fleet.run(inbox, stop_workers.clone())),
-    );
-
-    let drain = CancellationToken::new();
-    for listener in [api, console] {
-        tasks.spawn(frontend::serve(listener, frontend.service(), drain.clone()));
-    }
-    stop_signal().await?;
-    print::line(format_args!("finishing {} running request(s) …", frontend.in_flight()));
-    frontend.close();
-    drain.cancel();
-    let finished = async {
-        frontend.idle().await;
-        stop_workers.cancel();
-        let _ = workers.await;
-        stop_tasks.cancel();
-        tasks.close();
-        tasks.wait().await;
-    };
-    tokio::select! {
-        () = finished => {}
-        () = tokio::time::sleep(args.shutdown_grace) => {
-            print::line(format_args!("gave up on {} request(s)", frontend.in_flight()));
-        }
-        outcome = stop_signal() => outcome?,
-    }
-    Ok(())
+    Ok(profile)
 }
 
 fn preprocessor(args: &DemoArgs, profile: &Profile) -> anyhow::Result<Preprocessor> {
@@ -158,33 +239,6 @@ fn access(args: &DemoArgs) -> Access {
     }
 }
 
-fn greet(
-    args: &DemoArgs,
-    profile: &Profile,
-    workers: u32,
-    [api, console]: [SocketAddr; 2],
-    access: &Access,
-) {
-    let mode = &args.router_mode;
-    print::line(format_args!(
-        "Homing {} serves {} on {workers} SIMULATED workers ({}), router {mode}\n",
-        env!("CARGO_PKG_VERSION"),
-        profile.model,
-        profile.name,
-    ));
-    print::line(format_args!("  api      http://{api}/v1"));
-    print::line(format_args!("  page     http://{console}"));
-    print::line(format_args!("  metrics  http://{api}/metrics"));
-    if let (Access::Token(token), None) = (access, &args.control_token) {
-        print::line(format_args!("  control token (made up for this run): {token}"));
-    }
-    print::line(format_args!(
-        "\nTry:  curl http://{api}/v1/chat/completions -H 'content-type: application/json' \\\n        \
-         -d '{{\"model\":\"{}\",\"messages\":[{{\"role\":\"user\",\"content\":\"What is a TLB?\"}}]}}'\n\nCtrl-C stops it.",
-        profile.model,
-    ));
-}
-
 async fn stop_signal() -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {
@@ -196,6 +250,8 @@ async fn stop_signal() -> anyhow::Result<()> {
 
 /// Distinguishes this run of a worker from earlier ones: the time it started.
 fn epoch() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO);
     since.as_secs()
 }

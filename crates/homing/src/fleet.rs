@@ -37,14 +37,25 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) fn new(blueprint: Blueprint, roster: Roster) -> Self {
-        Self { blueprint, roster, workers: BTreeMap::new(), next: 0, drains: TaskTracker::new() }
+        Self {
+            blueprint,
+            roster,
+            workers: BTreeMap::new(),
+            next: 0,
+            drains: TaskTracker::new(),
+        }
     }
 
     /// Starts one more worker and announces it.
     pub(crate) async fn add(&mut self) -> WorkerCard {
         let id = WorkerId(self.next);
         self.next += 1;
-        let Blueprint { profile, answers, seed, context } = &self.blueprint;
+        let Blueprint {
+            profile,
+            answers,
+            seed,
+            context,
+        } = &self.blueprint;
         let card = profile.card(id, &format!("worker-{id}"));
         let executor = SimExecutor::new(profile, Arc::clone(answers), *seed);
         let (worker, member) = Worker::start(card.clone(), executor, context);

@@ -25,7 +25,9 @@ fn main() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Demo(args) => demo::run(args),
-        Command::Config { command: ConfigCommand::Show(args) } => config::show(&args),
+        Command::Config {
+            command: ConfigCommand::Show(args),
+        } => config::show(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,8 +10,10 @@ use anyhow::Context as _;
 use engine::sim::{AnswerBank, Profile};
 use preprocess::{Preprocessor, corpus};
 
-/// Every simulated answer begins with this, so that nobody takes it for a model's.
-const OPENING: &str = "[simulated] ";
+/// Every simulated answer begins with this, so that nobody takes it for a model's. It ends
+/// with a line break because tokens never span one that a letter follows: the client's next
+/// turn sends the answer back as text, and must find the same tokens in it.
+const OPENING: &str = "[simulated]\n\n";
 
 /// A built-in profile by name, or one from a file.
 pub(crate) fn profile(name: &str) -> anyhow::Result<Profile> {
@@ -29,5 +31,8 @@ pub(crate) fn answers(preprocessor: &Preprocessor) -> anyhow::Result<Arc<AnswerB
         let passages = passages.map(|text| preprocessor.encode_plain(&format!("{text}\n\n")));
         articles.push(passages.collect::<Result<_, _>>()?);
     }
-    Ok(Arc::new(AnswerBank::new(preprocessor.encode_plain(OPENING)?, articles)))
+    Ok(Arc::new(AnswerBank::new(
+        preprocessor.encode_plain(OPENING)?,
+        articles,
+    )))
 }

@@ -50,7 +50,12 @@ mod tests {
     use super::*;
 
     fn batch(sequence: u64) -> FeedMessage {
-        FeedMessage::Kv(KvBatch { worker: WorkerId(1), epoch: 0, sequence, events: vec![] })
+        FeedMessage::Kv(KvBatch {
+            worker: WorkerId(1),
+            epoch: 0,
+            sequence,
+            events: vec![],
+        })
     }
 
     #[tokio::test]

@@ -63,11 +63,23 @@ impl Worker {
         tasks.close();
         let member = Member {
             card: card.clone(),
-            link: Arc::new(LocalLink { engine: engine.clone() }),
+            link: Arc::new(LocalLink {
+                engine: engine.clone(),
+            }),
             feed,
         };
         let stop_on_drop = stop.clone().drop_guard();
-        (Self { card, engine, metrics, tasks, stop, _stop_on_drop: stop_on_drop }, member)
+        (
+            Self {
+                card,
+                engine,
+                metrics,
+                tasks,
+                stop,
+                _stop_on_drop: stop_on_drop,
+            },
+            member,
+        )
     }
 
     pub fn card(&self) -> &WorkerCard {

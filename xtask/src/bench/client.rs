@@ -4,11 +4,12 @@
 //! measured along with it. This one keeps a connection, sends prepared bytes, and counts
 //! events in what comes back without parsing them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 /// What every event with text contains and nothing else does.
 const EVENT: &[u8] = b"\ndata: {";
@@ -33,12 +34,14 @@ impl Client {
     pub(crate) async fn connect(address: &str) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, buffer: Vec::with_capacity(64 << 10) })
+        Ok(Self {
+            stream,
+            buffer: Vec::with_capacity(64 << 10),
+        })
     }
 
     /// Sends a streaming request and reads until its end.
     pub(crate) async fn request(&mut self, bytes: &[u8]) -> anyhow::Result<Served> {
-        #[expect(clippy::disallowed_types, reason = "a benchmark measures real time")]
         let began = Instant::now();
         let first = self.begin(bytes).await?;
         let first = first.duration_since(began);
@@ -60,7 +63,6 @@ impl Client {
     }
 
     /// Sends a streaming request and returns once its first event is there.
-    #[expect(clippy::disallowed_types, reason = "a benchmark measures real time")]
     pub(crate) async fn begin(&mut self, bytes: &[u8]) -> anyhow::Result<Instant> {
         self.buffer.clear();
         self.stream.write_all(bytes).await?;
@@ -86,7 +88,9 @@ impl Client {
         let text = String::from_utf8_lossy(&self.buffer);
         let (_, body) = text.split_once("\r\n\r\n").context("no body")?;
         let answer: serde_json::Value = serde_json::from_str(body)?;
-        let tokens = answer["usage"]["prompt_tokens"].as_u64().context("no usage")?;
+        let tokens = answer["usage"]["prompt_tokens"]
+            .as_u64()
+            .context("no usage")?;
         Ok(tokens as usize)
     }
 

@@ -6,12 +6,13 @@
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use contract::random::Random;
 use serde_json::json;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::client::{Client, Served, percentile, post};
 use super::server::Server;
@@ -21,7 +22,9 @@ const OPEN_STREAMS: usize = 1000;
 
 pub(crate) fn run(seconds: u64) -> anyhow::Result<()> {
     // One thread: the client must leave a core to the server.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let seconds = Duration::from_secs(seconds);
     let server = Server::start(&["--profile", "zero-delay"])?;
     let prompts = runtime.block_on(Prompts::new(&server))?;
@@ -31,14 +34,26 @@ pub(crate) fn run(seconds: u64) -> anyhow::Result<()> {
         ("200-token prompt, 64 clients", CLIENTS, Kind::Short),
         ("3,500-token prompt, cold, 1 client", 1, Kind::Cold),
         ("3,500-token prompt, cold, 64 clients", CLIENTS, Kind::Cold),
-        ("3,500-token prompt, warm conversation, 1 client", 1, Kind::Warm),
-        ("3,500-token prompt, warm conversation, 64 clients", CLIENTS, Kind::Warm),
+        (
+            "3,500-token prompt, warm conversation, 1 client",
+            1,
+            Kind::Warm,
+        ),
+        (
+            "3,500-token prompt, warm conversation, 64 clients",
+            CLIENTS,
+            Kind::Warm,
+        ),
     ] {
         let measured = runtime.block_on(drive(&server, &prompts, (clients, kind, 1), seconds))?;
         report(name, measured)?;
     }
-    let streamed =
-        runtime.block_on(drive(&server, &prompts, (CLIENTS, Kind::Short, 1000), seconds))?;
+    let streamed = runtime.block_on(drive(
+        &server,
+        &prompts,
+        (CLIENTS, Kind::Short, 1000),
+        seconds,
+    ))?;
     report("1,000-token answers, 64 clients", streamed)?;
     drop(server);
     runtime.block_on(open_streams())
@@ -52,7 +67,9 @@ async fn open_streams() -> anyhow::Result<()> {
     let mut open = Vec::new();
     for number in 0..OPEN_STREAMS {
         let mut client = Client::connect(&server.address).await?;
-        client.begin(&prompts.request(Kind::Short, number, 20_000)).await?;
+        client
+            .begin(&prompts.request(Kind::Short, number, 20_000))
+            .await?;
         open.push(client);
     }
     // Let the streams run for a moment, as real ones would be.
@@ -100,7 +117,9 @@ impl Prompts {
         };
         let sample = 2000;
         let mut client = Client::connect(&server.address).await?;
-        let tokens = client.prompt_tokens(&prompts.sample_request(sample)).await?;
+        let tokens = client
+            .prompt_tokens(&prompts.sample_request(sample))
+            .await?;
         prompts.words_in_200_tokens = 200 * sample / tokens;
         prompts.words_in_3500_tokens = 3500 * sample / tokens;
         Ok(prompts)
@@ -115,8 +134,9 @@ impl Prompts {
     /// Words of the article in an order that `number` decides.
     fn shuffled(&self, number: usize, count: usize) -> String {
         let mut random = Random::new(number as u64);
-        let words: Vec<&str> =
-            (0..count).map(|_| &*self.words[random.below(self.words.len())]).collect();
+        let words: Vec<&str> = (0..count)
+            .map(|_| &*self.words[random.below(self.words.len())])
+            .collect();
         words.join(" ")
     }
 
@@ -149,7 +169,6 @@ struct Measured {
     cpu: Duration,
 }
 
-#[expect(clippy::disallowed_types, reason = "a benchmark measures real time")]
 async fn drive(
     server: &Server,
     prompts: &Prompts,
@@ -157,10 +176,17 @@ async fn drive(
     duration: Duration,
 ) -> anyhow::Result<Measured> {
     // Made beforehand: what the client spends on it must not be measured.
-    let pool = if matches!(kind, Kind::Cold) { 4000 } else { 1000 };
+    let pool = if matches!(kind, Kind::Cold) {
+        4000
+    } else {
+        1000
+    };
     let salt = clients * 1_000_000 + max_tokens as usize;
-    let requests: Arc<Vec<Vec<u8>>> =
-        Arc::new((0..pool).map(|n| prompts.request(kind, salt + n, max_tokens)).collect());
+    let requests: Arc<Vec<Vec<u8>>> = Arc::new(
+        (0..pool)
+            .map(|n| prompts.request(kind, salt + n, max_tokens))
+            .collect(),
+    );
     let next = Arc::new(AtomicUsize::new(0));
     let mut tasks = JoinSet::new();
     let (began, cpu_before) = (Instant::now(), server.cpu()?);
@@ -185,7 +211,11 @@ async fn drive(
     while let Some(task) = tasks.join_next().await {
         served.extend(task.context("a client task failed")??);
     }
-    Ok(Measured { served, wall: began.elapsed(), cpu: server.cpu()? - cpu_before })
+    Ok(Measured {
+        served,
+        wall: began.elapsed(),
+        cpu: server.cpu()? - cpu_before,
+    })
 }
 
 fn report(name: &str, measured: Measured) -> anyhow::Result<()> {

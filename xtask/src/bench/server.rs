@@ -19,7 +19,14 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn start(options: &[&str]) -> anyhow::Result<Self> {
         let mut child = Command::new("target/release/homing")
-            .args(["demo", "--no-load", "--http-port", "0", "--console-port", "0"])
+            .args([
+                "demo",
+                "--no-load",
+                "--http-port",
+                "0",
+                "--console-port",
+                "0",
+            ])
             .args(options)
             .stdout(Stdio::piped())
             .spawn()
@@ -41,7 +48,11 @@ impl Server {
         let (Some(address), Some(model)) = (address, model) else {
             bail!("the server printed no address");
         };
-        Ok(Self { child, address, model })
+        Ok(Self {
+            child,
+            address,
+            model,
+        })
     }
 
     /// User plus system time since the start.
@@ -58,7 +69,10 @@ impl Server {
     /// Resident memory in bytes.
     pub(crate) fn resident(&self) -> anyhow::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS")).context("no VmRSS")?;
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmRSS"))
+            .context("no VmRSS")?;
         let kilobytes: u64 = line.split_whitespace().nth(1).context("VmRSS")?.parse()?;
         Ok(kilobytes * 1024)
     }

@@ -14,7 +14,10 @@ fn words(line: &str) -> Vec<OsString> {
 }
 
 fn setting(value: &str, source: &str) -> Setting {
-    Setting { value: value.to_owned(), source: source.to_owned() }
+    Setting {
+        value: value.to_owned(),
+        source: source.to_owned(),
+    }
 }
 
 fn file(text: &str) -> tempfile::NamedTempFile {
@@ -40,7 +43,10 @@ fn the_command_line_wins_over_the_environment_over_the_file() {
     arguments.extend(flags(&environment));
     arguments.extend(words("--console-port 3"));
     let args = demo(arguments.clone());
-    assert_eq!((args.workers, args.http_port, args.console_port), (Some(5), 2, 3));
+    assert_eq!(
+        (args.workers, args.http_port, args.console_port),
+        (Some(5), 2, 3)
+    );
     assert!(args.no_load);
     arguments.extend(words("--http-port=9"));
     assert_eq!(demo(arguments).http_port, 9);
@@ -62,28 +68,55 @@ fn a_file_that_is_not_there_or_not_toml_is_named() {
     let missing = file_layer(Path::new("no-such-file.toml")).unwrap_err();
     assert!(missing.to_string().contains("no-such-file.toml"));
     let broken = file("a = [");
-    assert!(file_layer(broken.path()).unwrap_err().to_string().contains("is not TOML"));
+    assert!(
+        file_layer(broken.path())
+            .unwrap_err()
+            .to_string()
+            .contains("is not TOML")
+    );
     let nested = file("[table]\na = 1\n");
-    assert!(file_layer(nested.path()).unwrap_err().to_string().contains("`table`"));
+    assert!(
+        file_layer(nested.path())
+            .unwrap_err()
+            .to_string()
+            .contains("`table`")
+    );
 }
 
 #[test]
 fn dynamo_names_mean_our_options() {
-    assert_eq!(variables("router-mode"), ["HOMING_ROUTER_MODE", "DYN_ROUTER_MODE"]);
+    assert_eq!(
+        variables("router-mode"),
+        ["HOMING_ROUTER_MODE", "DYN_ROUTER_MODE"]
+    );
     assert_eq!(variables("seed"), ["HOMING_SEED"]);
     let command = demo_command();
     for (option, _) in DYNAMO_NAMES {
-        assert!(command.get_arguments().any(|a| a.get_long() == Some(option)), "{option}");
+        assert!(
+            command
+                .get_arguments()
+                .any(|a| a.get_long() == Some(option)),
+            "{option}"
+        );
     }
 }
 
 #[test]
 fn the_config_file_is_found_however_it_is_written() {
     let none = Layer::new();
-    assert_eq!(config_path(&words("homing demo --config a.toml"), &none), Some("a.toml".into()));
-    assert_eq!(config_path(&words("homing demo --config=b.toml"), &none), Some("b.toml".into()));
+    assert_eq!(
+        config_path(&words("homing demo --config a.toml"), &none),
+        Some("a.toml".into())
+    );
+    assert_eq!(
+        config_path(&words("homing demo --config=b.toml"), &none),
+        Some("b.toml".into())
+    );
     let environment = Layer::from([("config".to_owned(), setting("c.toml", "HOMING_CONFIG"))]);
-    assert_eq!(config_path(&words("homing demo"), &environment), Some("c.toml".into()));
+    assert_eq!(
+        config_path(&words("homing demo"), &environment),
+        Some("c.toml".into())
+    );
     assert_eq!(config_path(&words("homing demo"), &none), None);
 }
 
@@ -100,19 +133,37 @@ fn the_reference_is_fresh() {
     let mut heading = "";
     let command = demo_command();
     for argument in command.get_arguments() {
-        let (Some(name), Some(help)) = (argument.get_long(), argument.get_help()) else { continue };
+        let (Some(name), Some(help)) = (argument.get_long(), argument.get_help()) else {
+            continue;
+        };
         if matches!(name, "help" | "version") {
             continue;
         }
         let group = argument.get_help_heading().unwrap_or("General");
         if group != heading {
             heading = group;
-            write!(page, "\n## {group}\n\n| option | environment | default | meaning |\n|---|---|---|---|\n").unwrap();
+            write!(
+                page,
+                "\n## {group}\n\n| option | environment | default | meaning |\n|---|---|---|---|\n"
+            )
+            .unwrap();
         }
-        let variables: Vec<_> = variables(name).iter().map(|name| format!("`{name}`")).collect();
-        let default: Vec<_> =
-            argument.get_default_values().iter().map(|value| format!("`{}`", value.to_string_lossy())).collect();
-        writeln!(page, "| `--{name}` | {} | {} | {help} |", variables.join(", "), default.join(" ")).unwrap();
+        let variables: Vec<_> = variables(name)
+            .iter()
+            .map(|name| format!("`{name}`"))
+            .collect();
+        let default: Vec<_> = argument
+            .get_default_values()
+            .iter()
+            .map(|value| format!("`{}`", value.to_string_lossy()))
+            .collect();
+        writeln!(
+            page,
+            "| `--{name}` | {} | {} | {help} |",
+            variables.join(", "),
+            default.join(" ")
+        )
+        .unwrap();
     }
     expect_file!["../../../../docs/config.md"].assert_eq(&page);
 }

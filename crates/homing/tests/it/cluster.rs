@@ -44,13 +44,23 @@ pub(crate) struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         let profile = Profile::named(engine::sim::DEFAULT_PROFILE).unwrap();
-        Self { mode: "kv-blocks", workers: 3, queue_limit: 256, profile }
+        Self {
+            mode: "kv-blocks",
+            workers: 3,
+            queue_limit: 256,
+            profile,
+        }
     }
 }
 
 impl Cluster {
     pub(crate) async fn start(setup: Setup) -> Self {
-        let Setup { mode, workers, queue_limit, profile } = setup;
+        let Setup {
+            mode,
+            workers,
+            queue_limit,
+            profile,
+        } = setup;
         let clock = Clock::start();
         let registry = Registry::new();
         let preprocessor = Preprocessor::embedded(PreprocessConfig {
@@ -83,7 +93,11 @@ impl Cluster {
             block_size: profile.block_size as usize,
         };
         let frontend = Frontend::start(config, parts, changes, (&tasks, &CancellationToken::new()));
-        let context = WorkerContext { clock, registry: registry.clone(), epoch: 0 };
+        let context = WorkerContext {
+            clock,
+            registry: registry.clone(),
+            epoch: 0,
+        };
         let mut started = Vec::new();
         for id in 0..workers {
             let card = profile.card(WorkerId(id), &format!("worker-{id}"));
@@ -102,7 +116,11 @@ impl Cluster {
             registry,
             _tasks: tasks,
         };
-        cluster.until("workers have joined", |c| c.views().len() == workers as usize).await;
+        cluster
+            .until("workers have joined", |c| {
+                c.views().len() == workers as usize
+            })
+            .await;
         cluster
     }
 
@@ -121,9 +139,18 @@ impl Cluster {
         panic!("waited in vain until {what}");
     }
 
-    pub(crate) async fn call(&self, method: &str, path: &str, body: Option<Value>) -> Response<Body> {
+    pub(crate) async fn call(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+    ) -> Response<Body> {
         let body = body.map_or(Body::empty(), |body| Body::from(body.to_string()));
-        let request = Request::builder().method(method).uri(path).body(body).unwrap();
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .body(body)
+            .unwrap();
         self.frontend.service().oneshot(request).await.unwrap()
     }
 
@@ -135,7 +162,10 @@ impl Cluster {
 
     pub(crate) fn chat(&self, messages: &[Value]) -> Chat<'_> {
         let body = json!({ "model": self.model, "messages": messages });
-        Chat { cluster: self, body }
+        Chat {
+            cluster: self,
+            body,
+        }
     }
 }
 
@@ -146,9 +176,16 @@ pub(crate) async fn bytes(response: Response<Body>) -> Bytes {
 fn answers(preprocessor: &Preprocessor) -> Arc<AnswerBank> {
     let encode = |text: &str| preprocessor.encode_plain(text).unwrap();
     let articles = corpus::articles().iter().map(|article| {
-        article.paragraphs.iter().map(|paragraph| encode(&format!("{paragraph}\n\n"))).collect()
+        article
+            .paragraphs
+            .iter()
+            .map(|paragraph| encode(&format!("{paragraph}\n\n")))
+            .collect()
     });
-    Arc::new(AnswerBank::new(encode("[simulated] "), articles.collect()))
+    Arc::new(AnswerBank::new(
+        encode("[simulated]\n\n"),
+        articles.collect(),
+    ))
 }
 
 pub(crate) fn user(content: &str) -> Value {
@@ -186,7 +223,9 @@ impl<'a> Chat<'a> {
     }
 
     pub(crate) async fn send(self) -> Response<Body> {
-        self.cluster.call("POST", "/v1/chat/completions", Some(self.body)).await
+        self.cluster
+            .call("POST", "/v1/chat/completions", Some(self.body))
+            .await
     }
 
     /// Streams the answer to its end.
@@ -199,7 +238,10 @@ impl<'a> Chat<'a> {
             .send()
             .await;
         assert_eq!(response.status(), StatusCode::OK);
-        let worker = response.headers()["x-homing-worker"].to_str().unwrap().to_owned();
+        let worker = response.headers()["x-homing-worker"]
+            .to_str()
+            .unwrap()
+            .to_owned();
         let mut body = response.into_body();
         let mut parser = EventParser::default();
         let mut first_token = None;

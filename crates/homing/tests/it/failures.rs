@@ -25,32 +25,55 @@ impl WorkerLink for Broken {
 
     fn reset_cache(&self) -> LinkFuture<'_, ()> {
         Box::pin(async {
-            Err(LinkError::Unreachable { worker: self.0, detail: "broken".to_owned() })
+            Err(LinkError::Unreachable {
+                worker: self.0,
+                detail: "broken".to_owned(),
+            })
         })
     }
 }
 
 async fn join_broken(cluster: &Cluster, id: u64) -> transport::FeedPublisher {
-    let card = Profile::named(engine::sim::DEFAULT_PROFILE).unwrap().card(WorkerId(id), "broken");
+    let card = Profile::named(engine::sim::DEFAULT_PROFILE)
+        .unwrap()
+        .card(WorkerId(id), "broken");
     let (publisher, feed) = feed();
     let before = cluster.views().len();
-    let member = Member { card, link: Arc::new(Broken(WorkerId(id))), feed };
+    let member = Member {
+        card,
+        link: Arc::new(Broken(WorkerId(id))),
+        feed,
+    };
     cluster.roster.announce(Change::Joined(member)).await;
-    cluster.until("it has joined", |c| c.views().len() == before + 1).await;
+    cluster
+        .until("it has joined", |c| c.views().len() == before + 1)
+        .await;
     publisher
 }
 
 async fn error(response: http::Response<axum::body::Body>) -> (StatusCode, Value) {
     let status = response.status();
-    (status, serde_json::from_slice::<Value>(&bytes(response).await).unwrap()["error"].clone())
+    (
+        status,
+        serde_json::from_slice::<Value>(&bytes(response).await).unwrap()["error"].clone(),
+    )
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_dies_before_the_first_token_costs_a_retry_and_not_the_request() {
-    let cluster = Cluster::start(Setup { mode: "round-robin", workers: 1, ..Setup::default() }).await;
+    let cluster = Cluster::start(Setup {
+        mode: "round-robin",
+        workers: 1,
+        ..Setup::default()
+    })
+    .await;
     let _feed = join_broken(&cluster, 7).await;
     for _ in 0..4 {
-        let answer = cluster.chat(&[user("retry me")]).with("max_tokens", 3).answer().await;
+        let answer = cluster
+            .chat(&[user("retry me")])
+            .with("max_tokens", 3)
+            .answer()
+            .await;
         assert_eq!(answer.worker, "0");
     }
     assert!(cluster.views().iter().all(|worker| worker.in_flight == 0));
@@ -58,7 +81,11 @@ async fn a_worker_that_dies_before_the_first_token_costs_a_retry_and_not_the_req
 
 #[tokio::test(start_paused = true)]
 async fn when_every_worker_fails_the_client_is_told() {
-    let cluster = Cluster::start(Setup { workers: 0, ..Setup::default() }).await;
+    let cluster = Cluster::start(Setup {
+        workers: 0,
+        ..Setup::default()
+    })
+    .await;
     let _feed = join_broken(&cluster, 7).await;
     let (status, error) = error(cluster.chat(&[user("anyone?")]).send().await).await;
     assert_eq!(status, StatusCode::BAD_GATEWAY);
@@ -68,7 +95,11 @@ async fn when_every_worker_fails_the_client_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_whose_feed_ends_is_gone() {
-    let cluster = Cluster::start(Setup { workers: 0, ..Setup::default() }).await;
+    let cluster = Cluster::start(Setup {
+        workers: 0,
+        ..Setup::default()
+    })
+    .await;
     drop(join_broken(&cluster, 7).await);
     cluster.until("it is gone", |c| c.views().is_empty()).await;
     let (status, error) = error(cluster.chat(&[user("anyone?")]).send().await).await;
@@ -78,12 +109,20 @@ async fn a_worker_whose_feed_ends_is_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn full_workers_and_queues_refuse_with_a_retry_after() {
-    let cluster = Cluster::start(Setup { workers: 1, queue_limit: 2, ..Setup::default() }).await;
+    let cluster = Cluster::start(Setup {
+        workers: 1,
+        queue_limit: 2,
+        ..Setup::default()
+    })
+    .await;
     let slots = cluster.views()[0].card.slots as usize;
     let messages = [user("fill the worker")];
     let mut running = Vec::new();
     for _ in 0..slots {
-        let request = cluster.chat(&messages).with("stream", true).with("ignore_eos", true);
+        let request = cluster
+            .chat(&messages)
+            .with("stream", true)
+            .with("ignore_eos", true);
         running.push(request.with("max_tokens", 5000).send().await);
     }
     // Two more wait in the engine's queue; they have no first token yet, so poll them once.
@@ -101,14 +140,26 @@ async fn full_workers_and_queues_refuse_with_a_retry_after() {
     assert_eq!(error["code"], "workers_full");
     drop((running, waiting));
     assert_eq!(cluster.views()[0].in_flight, 0, "nothing leaks");
-    assert_eq!(cluster.chat(&messages).with("max_tokens", 2).answer().await.finish, "length");
+    assert_eq!(
+        cluster
+            .chat(&messages)
+            .with("max_tokens", 2)
+            .answer()
+            .await
+            .finish,
+        "length"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_closing_server_finishes_what_runs_and_takes_nothing_new() {
     let cluster = Cluster::start(Setup::default()).await;
     let messages = [user("one last thing")];
-    let running = cluster.chat(&messages).with("max_tokens", 100).with("ignore_eos", true).answer();
+    let running = cluster
+        .chat(&messages)
+        .with("max_tokens", 100)
+        .with("ignore_eos", true)
+        .answer();
     let closing = async {
         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
         cluster.frontend.close();
@@ -119,13 +170,20 @@ async fn a_closing_server_finishes_what_runs_and_takes_nothing_new() {
     };
     let (answer, ((status, error), ready)) = tokio::join!(running, closing);
     assert_eq!(answer.usage.completion_tokens, 100);
-    assert_eq!((status, error["code"].as_str()), (StatusCode::SERVICE_UNAVAILABLE, Some("draining")));
+    assert_eq!(
+        (status, error["code"].as_str()),
+        (StatusCode::SERVICE_UNAVAILABLE, Some("draining"))
+    );
     assert_eq!(ready, StatusCode::SERVICE_UNAVAILABLE);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cache_that_cannot_be_reset_is_named() {
-    let cluster = Cluster::start(Setup { workers: 1, ..Setup::default() }).await;
+    let cluster = Cluster::start(Setup {
+        workers: 1,
+        ..Setup::default()
+    })
+    .await;
     let _feed = join_broken(&cluster, 7).await;
     let response = cluster.call("POST", "/reset_prefix_cache", None).await;
     let outcome: Value = serde_json::from_slice(&bytes(response).await).unwrap();

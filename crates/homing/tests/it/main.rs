@@ -1,5 +1,7 @@
 //! The whole cluster in one process, on a clock that tests advance.
 
+#![expect(clippy::unwrap_used, reason = "a failed expectation is a failed test")]
+
 mod cluster;
 mod failures;
 mod serving;

@@ -21,7 +21,11 @@ async fn converse(cluster: Rc<Cluster>, number: u64) -> Vec<Answer> {
         let article = &corpus::articles()[random.below(corpus::articles().len())];
         let mut messages = vec![user(article.text)];
         for _ in 0..3 + random.below(3) {
-            let answer = cluster.chat(&messages).with("max_tokens", 1024).answer().await;
+            let answer = cluster
+                .chat(&messages)
+                .with("max_tokens", 1024)
+                .answer()
+                .await;
             messages.push(assistant(&answer.text));
             messages.push(user("Please explain the last point further."));
             answers.push(answer);
@@ -32,11 +36,19 @@ async fn converse(cluster: Rc<Cluster>, number: u64) -> Vec<Answer> {
 
 /// All answers of a run, in the order in which they began.
 fn run(mode: &'static str) -> Vec<Answer> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build();
     let local = LocalSet::new();
     local.block_on(&runtime.unwrap(), async {
-        let cluster = Rc::new(Cluster::start(Setup { mode, ..Setup::default() }).await);
+        let cluster = Rc::new(
+            Cluster::start(Setup {
+                mode,
+                ..Setup::default()
+            })
+            .await,
+        );
         let tasks: Vec<_> = (0..CONVERSATIONS)
             .map(|number| tokio::task::spawn_local(converse(Rc::clone(&cluster), number)))
             .collect();
@@ -45,7 +57,7 @@ fn run(mode: &'static str) -> Vec<Answer> {
             answers.extend(task.await.unwrap());
         }
         assert!(cluster.views().iter().all(|worker| worker.in_flight == 0));
-        answers.sort_by(|left, right| left.began.cmp(&right.began));
+        answers.sort_by_key(|answer| answer.began);
         answers
     })
 }
