@@ -138,7 +138,6 @@ impl Pump {
 
     /// Repairs a gap. Returns whether the worker can still be reached.
     async fn resync(&self) -> bool {
-        warn!(worker = %self.worker, "kv feed has a gap; asking for a snapshot");
         for _ in 0..SNAPSHOT_ATTEMPTS {
             match self.link.snapshot().await {
                 // Batches that came meanwhile may have a gap of their own.
