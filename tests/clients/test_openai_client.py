@@ -111,7 +111,7 @@ def test_streamed_text_equals_the_whole_answer(client):
 
 
 def test_the_streaming_helper_works(client):
-    with client.chat.completions.stream(model=MODEL, messages=QUESTION, max_tokens=24) as stream:
+    with client.chat.completions.stream(model=MODEL, messages=QUESTION, stop=".") as stream:
         kinds = [event.type for event in stream]
         final = stream.get_final_completion()
     assert "content.delta" in kinds and "content.done" in kinds

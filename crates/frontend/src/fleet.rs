@@ -23,11 +23,18 @@ use crate::metrics::FrontendMetrics;
 const SNAPSHOT_ATTEMPTS: usize = 5;
 const SNAPSHOT_PAUSE: Duration = Duration::from_secs(1);
 
+#[derive(Debug)]
+struct Contact {
+    link: Arc<dyn WorkerLink>,
+    /// It has said that it will go.
+    draining: bool,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Fleet {
     router: Router,
     metrics: Arc<FrontendMetrics>,
-    links: Arc<RwLock<HashMap<WorkerId, Arc<dyn WorkerLink>>>>,
+    contacts: Arc<RwLock<HashMap<WorkerId, Contact>>>,
     simulated: Arc<AtomicBool>,
 }
 
@@ -36,13 +43,16 @@ impl Fleet {
         Self {
             router,
             metrics,
-            links: Arc::default(),
+            contacts: Arc::default(),
             simulated: Arc::default(),
         }
     }
 
     pub(crate) fn link(&self, worker: WorkerId) -> Option<Arc<dyn WorkerLink>> {
-        self.links.read().get(&worker).cloned()
+        self.contacts
+            .read()
+            .get(&worker)
+            .map(|contact| Arc::clone(&contact.link))
     }
 
     /// Whether any worker that is, or was, here is a simulation.
@@ -52,12 +62,11 @@ impl Fleet {
 
     /// All links in the order of their workers' ids.
     pub(crate) fn links(&self) -> Vec<(WorkerId, Arc<dyn WorkerLink>)> {
-        let mut links: Vec<_> = self
-            .links
-            .read()
+        let contacts = self.contacts.read();
+        let links = contacts
             .iter()
-            .map(|(id, link)| (*id, Arc::clone(link)))
-            .collect();
+            .map(|(id, contact)| (*id, Arc::clone(&contact.link)));
+        let mut links: Vec<_> = links.collect();
         links.sort_by_key(|(id, _)| *id);
         links
     }
@@ -74,11 +83,14 @@ impl Fleet {
                 Change::Joined(member) => self.joined(member, &tasks, &stop),
                 Change::Draining(worker) => {
                     info!(%worker, "worker drains");
+                    if let Some(contact) = self.contacts.write().get_mut(&worker) {
+                        contact.draining = true;
+                    }
                     self.router.drain(worker);
                 }
                 Change::Left(worker) => {
                     info!(%worker, "worker left");
-                    self.links.write().remove(&worker);
+                    self.contacts.write().remove(&worker);
                     self.router.leave(worker);
                 }
             }
@@ -95,7 +107,11 @@ impl Fleet {
         info!(%worker, name = card.name, engine = card.engine, "worker joined");
         self.metrics.describe_model(&card);
         self.simulated.fetch_or(card.simulated, Ordering::Relaxed);
-        self.links.write().insert(worker, Arc::clone(&link));
+        let contact = Contact {
+            link: Arc::clone(&link),
+            draining: false,
+        };
+        self.contacts.write().insert(worker, contact);
         let pump = Pump {
             fleet: self.clone(),
             worker,
@@ -157,17 +173,20 @@ impl Pump {
         false
     }
 
-    /// The worker is gone without having said so. A successor under the same id has another
-    /// link and is left alone.
+    /// The feed has ended: the worker is gone, whether it said so or not. A successor under
+    /// the same id has another link and is left alone.
     fn lost(&self) {
-        let mut links = self.fleet.links.write();
-        if links
-            .get(&self.worker)
-            .is_some_and(|link| Arc::ptr_eq(link, &self.link))
-        {
-            warn!(worker = %self.worker, "worker lost");
-            links.remove(&self.worker);
-            self.fleet.router.leave(self.worker);
+        let mut contacts = self.fleet.contacts.write();
+        let Some(contact) = contacts.get(&self.worker) else {
+            return;
+        };
+        if !Arc::ptr_eq(&contact.link, &self.link) {
+            return;
         }
+        if !contact.draining {
+            warn!(worker = %self.worker, "worker lost");
+        }
+        contacts.remove(&self.worker);
+        self.fleet.router.leave(self.worker);
     }
 }

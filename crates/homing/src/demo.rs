@@ -181,10 +181,10 @@ impl System {
         drain.cancel();
         let finished = async {
             frontend.idle().await;
+            stop.cancel();
             stop_workers.cancel();
             // Fails only if the task panicked, which has been reported by then.
             let _ = workers.await;
-            stop.cancel();
             tasks.close();
             tasks.wait().await;
         };
