@@ -21,7 +21,7 @@ pub(crate) struct Answer {
     pub(crate) index: u32,
     pub(crate) usage: Usage,
     pub(crate) worker: WorkerId,
-    started: Option<Started>,
+    pub(crate) started: Option<Started>,
     text: TextStream,
     /// Gone once the answer is complete.
     reply: Option<Reply>,

@@ -217,12 +217,7 @@ impl Exchange {
         served: Served,
     ) -> Self {
         for answer in &served.answers {
-            let usage = &answer.usage;
-            let cached = usage
-                .prompt_tokens_details
-                .unwrap_or_default()
-                .cached_tokens;
-            record.prompt(usage.prompt_tokens, cached);
+            record.prompt(answer.usage.prompt_tokens, answer.started);
         }
         let prefix = match endpoint {
             Endpoint::Chat => "chatcmpl-",

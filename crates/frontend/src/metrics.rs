@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use contract::{Clock, ModelName, Moment, WorkerCard};
+use contract::{Clock, ModelName, Moment, Started, WorkerCard};
 use preprocess::CacheStats;
 use telemetry::{Counter, Gauge, Histogram, Metric, Registry, Summary, catalog};
 
@@ -79,6 +79,7 @@ pub(crate) struct FrontendMetrics {
     cached_tokens: Histogram,
     output_tokens: Counter,
     stages: [Histogram; 3],
+    queue_wait: Histogram,
     ttft_window: Summary,
     tpot_window: Summary,
     retries: Counter,
@@ -126,6 +127,7 @@ impl FrontendMetrics {
             output_tokens: registry.counter(&catalog::FRONTEND_OUTPUT_TOKENS_TOTAL, &labels),
             stages: ["prepare", "route", "dispatch"]
                 .map(|stage| registry.histogram(&catalog::FRONTEND_STAGE_SECONDS, &[stage])),
+            queue_wait: histogram(&catalog::FRONTEND_QUEUE_WAIT_SECONDS),
             ttft_window: registry.summary(&catalog::FRONTEND_TTFT_WINDOW_SECONDS, &labels),
             tpot_window: registry.summary(&catalog::FRONTEND_TPOT_WINDOW_SECONDS, &labels),
             retries: registry.counter(&catalog::FRONTEND_RETRIES_TOTAL, &labels),
@@ -235,9 +237,15 @@ impl RequestRecord {
     }
 
     /// What the engine said when it began one of the request's answers.
-    pub(crate) fn prompt(&self, prompt_tokens: u32, cached_tokens: u32) {
+    pub(crate) fn prompt(&self, prompt_tokens: u32, started: Option<Started>) {
         self.metrics.input_tokens.observe(f64::from(prompt_tokens));
+        let cached_tokens = started.map_or(0, |started| started.cached_tokens);
         self.metrics.cached_tokens.observe(f64::from(cached_tokens));
+        if let Some(started) = started {
+            self.metrics
+                .queue_wait
+                .observe(started.queue_wait.as_secs_f64());
+        }
     }
 
     /// `count` more tokens are on their way to the client.

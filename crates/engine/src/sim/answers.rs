@@ -1,8 +1,10 @@
 //! What the simulated model says.
 //!
 //! An answer is the stretch of an article that shares the most telling words with the end of
-//! the prompt, where the question stands. A token's weight is its rarity: the template's
-//! tokens are in no article and "the" is in all of them, so neither counts.
+//! the prompt, where the question stands. A token's weight in a passage is its rarity: the
+//! template's tokens are in no article and "the" is in all of them, so neither counts. A
+//! passage counts as much as its article is about the question: what an article keeps coming
+//! back to is its subject, while the "Why" of a question stands in a paragraph by chance.
 //!
 //! Nothing is generated: an answer is a place in the bank and a length, and its token at any
 //! position is one array access. Looking up the place costs some microseconds, once for each
@@ -25,11 +27,13 @@ const CONTEXT_TOKENS: usize = 256;
 const CONTEXT_WEIGHT: f32 = 0.25;
 
 /// A token in more than this share of the passages says nothing about a passage.
-const COMMON_SHARE: usize = 8;
+const COMMON_SHARE: usize = 6;
 
 /// One of this many best passages begins the answer, so that asking again on the same
 /// subject does not repeat the same text.
 const CANDIDATES: usize = 3;
+/// Only passages with this share of the best one's score are on the subject.
+const ON_SUBJECT: f32 = 0.75;
 
 /// An answer may end this much earlier or later than drawn to end with a paragraph.
 const ROUNDING_TOKENS: usize = 96;
@@ -66,6 +70,7 @@ pub struct AnswerBank {
     /// All passages, one after the other.
     tokens: Vec<TokenId>,
     passages: Vec<Passage>,
+    articles: usize,
     postings: Postings,
 }
 
@@ -101,6 +106,7 @@ impl AnswerBank {
             opening,
             ..Self::default()
         };
+        bank.articles = articles.len();
         for article in articles {
             let passages = article.iter().filter(|passage| !passage.is_empty());
             let first = bank.passages.len();
@@ -190,6 +196,10 @@ impl AnswerBank {
         self.postings.score(&prompt[question..], 1.0, &mut scores);
         self.postings
             .score(&prompt[context..question], CONTEXT_WEIGHT, &mut scores);
+        let about = self.article_scores(&prompt[context..]);
+        for (score, passage) in scores.iter_mut().zip(&self.passages) {
+            *score *= about[passage.article.start];
+        }
         // Best first; among equals the earlier passage, because only a higher score moves up.
         let mut best: [Option<usize>; CANDIDATES] = [None; CANDIDATES];
         for (passage, &score) in scores.iter().enumerate().filter(|&(_, &score)| score > 0.0) {
@@ -209,11 +219,29 @@ impl AnswerBank {
                 }
             }
         }
-        let found = best.iter().flatten().count();
+        let least = best[0].map_or(0.0, |passage| scores[passage] * ON_SUBJECT);
+        let on_subject = |&&passage: &&usize| scores[passage] >= least;
+        let found = best.iter().flatten().filter(on_subject).count();
         match found {
             0 => (draw % self.passages.len() as u64) as usize,
             _ => best[(draw % found as u64) as usize].expect("counted as found"),
         }
+    }
+
+    /// How much each article is about the tokens, at the index of its first passage.
+    fn article_scores(&self, tokens: &[TokenId]) -> Vec<f32> {
+        let mut scores = vec![0.0; self.passages.len()];
+        for token in distinct(tokens) {
+            // Holders are in order, so those of an article stand together.
+            let article = |passage: &u32| self.passages[*passage as usize].article.start;
+            let holders = self.postings.holders(token);
+            let articles = holders.chunk_by(|left, right| article(left) == article(right));
+            let rarity = (self.articles as f32 / articles.clone().count().max(1) as f32).ln() + 0.1;
+            for passages in articles {
+                scores[article(&passages[0])] += (passages.len() as f32).ln_1p() * rarity;
+            }
+        }
+        scores
     }
 
     /// The length nearest to `length` at which a passage ends, if one is near enough.
@@ -249,6 +277,13 @@ fn word_of_prompt(request: &GenerateRequest, draws: u64, position: usize) -> Tok
     let mut words = prompt[first..].iter().chain(&prompt[..first]);
     let word = words.find(|word| !request.limits.eos_tokens.contains(word));
     *word.unwrap_or(&prompt[first])
+}
+
+fn distinct(tokens: &[TokenId]) -> Vec<TokenId> {
+    let mut tokens = tokens.to_vec();
+    tokens.sort_unstable();
+    tokens.dedup();
+    tokens
 }
 
 /// For each token, the passages it is in, if they are few.
@@ -309,10 +344,7 @@ impl Postings {
     /// Adds the weight of each token to the passages it is in. A token counts once, however
     /// often it occurs.
     fn score(&self, tokens: &[TokenId], factor: f32, scores: &mut [f32]) {
-        let mut tokens = tokens.to_vec();
-        tokens.sort_unstable();
-        tokens.dedup();
-        for token in tokens {
+        for token in distinct(tokens) {
             let holders = self.holders(token);
             for &passage in holders {
                 scores[passage as usize] += factor * self.weights[holders.len()];

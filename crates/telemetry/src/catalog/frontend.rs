@@ -99,18 +99,24 @@ metrics! {
     FRONTEND_TOKENIZER_CACHE_HITS_TOTAL = Metric::counter(
         "dynamo_frontend_tokenizer_cache_hits_total",
         &["model"],
-        "Prompts of which a prefix was already tokenised.",
+        "Pieces of prompts that were found already tokenised.",
     );
     FRONTEND_TOKENIZER_CACHE_MISSES_TOTAL = Metric::counter(
         "dynamo_frontend_tokenizer_cache_misses_total",
         &["model"],
-        "Prompts tokenised from their first character.",
+        "Pieces of prompts that had to be tokenised.",
     );
     FRONTEND_STAGE_SECONDS = Metric::histogram(
         "homing_frontend_stage_seconds",
         &["stage"],
         buckets::STAGE,
         "Time a request spends in one stage of the frontend: prepare, route or dispatch.",
+    );
+    FRONTEND_QUEUE_WAIT_SECONDS = Metric::histogram(
+        "homing_frontend_queue_wait_seconds",
+        &["model"],
+        buckets::TIME_TO_FIRST_TOKEN,
+        "Time a request waited at its worker for a place in the batch.",
     );
     FRONTEND_TTFT_WINDOW_SECONDS = Metric::summary(
         "homing_frontend_ttft_window_seconds",

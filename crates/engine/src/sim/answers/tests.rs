@@ -102,7 +102,10 @@ fn the_question_outweighs_what_was_said_before() {
         .map(|stream| bank.choose_passage(&prompt, stream))
         .collect();
     assert!(starts.contains(&17) && starts.contains(&19), "{starts:?}");
-    assert_eq!(starts.len(), CANDIDATES);
+    assert!(
+        starts.iter().all(|start| (15..20).contains(start)),
+        "{starts:?}"
+    );
 }
 
 #[test]
