@@ -242,6 +242,8 @@ def test_malformed_oversized_and_foreign_bodies(server):
         (post(b"x" * (17 << 20)), 413),
         (post(b"a=b", "application/x-www-form-urlencoded"), 415),
         (server.http.get("/v1/nothing"), 404),
+        (server.http.get("/decisions?limit=many"), 400),
+        (server.http.put("/router", content=b"{"), 400),
         (server.http.get("/v1/chat/completions"), 405),
     ]:
         assert response.status_code == status

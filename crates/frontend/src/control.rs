@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use axum::Json;
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -226,9 +227,13 @@ fn default_limit() -> usize {
 /// The newest decisions first.
 pub(crate) async fn decisions(
     State(app): State<Arc<App>>,
-    Query(query): Query<DecisionsQuery>,
-) -> Json<Value> {
-    Json(json!({ "decisions": app.pipeline.router.decisions(query.limit) }))
+    query: Result<Query<DecisionsQuery>, QueryRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Query(query) = query.map_err(|error| {
+        ApiError::new(StatusCode::BAD_REQUEST, error.body_text()).param("limit")
+    })?;
+    let decisions = app.pipeline.router.decisions(query.limit);
+    Ok(Json(json!({ "decisions": decisions })))
 }
 
 /// Forgets every cached block that no running request uses, on every worker.

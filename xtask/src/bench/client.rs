@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 /// What every event with text contains and nothing else does.
 const EVENT: &[u8] = b"\ndata: {";
@@ -94,8 +94,18 @@ impl Client {
         Ok(tokens as usize)
     }
 
-    /// Reads and discards whatever arrives.
-    pub(crate) async fn discard(&mut self) -> anyhow::Result<()> {
+    /// Counts the events that arrive until `deadline`.
+    pub(crate) async fn count_until(&mut self, deadline: Instant) -> anyhow::Result<u64> {
+        let mut events = 0;
+        // Each write of a slow stream is a whole event, so none spans two reads.
+        while let Ok(read) = timeout_at(deadline, self.read_anew()).await {
+            read?;
+            events += count(&self.buffer, EVENT);
+        }
+        Ok(events)
+    }
+
+    async fn read_anew(&mut self) -> anyhow::Result<()> {
         self.buffer.clear();
         self.read().await
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use contract::random::Random;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -56,11 +56,12 @@ pub(crate) fn run(seconds: u64) -> anyhow::Result<()> {
     ))?;
     report("1,000-token answers, 64 clients", streamed)?;
     drop(server);
-    runtime.block_on(open_streams())
+    runtime.block_on(open_streams(seconds))
 }
 
-/// Resident memory while many streams are open at once, at the simulated H200's pace.
-async fn open_streams() -> anyhow::Result<()> {
+/// Many streams open at once at the simulated H200's pace: memory, and what a token costs when
+/// each is written as it comes.
+async fn open_streams(duration: Duration) -> anyhow::Result<()> {
     let server = Server::start(&["--workers", "16"])?;
     let prompts = Prompts::new(&server).await?;
     let idle = server.resident()?;
@@ -72,11 +73,31 @@ async fn open_streams() -> anyhow::Result<()> {
             .await?;
         open.push(client);
     }
-    // Let the streams run for a moment, as real ones would be.
-    for client in &mut open {
-        client.discard().await?;
+    let cpu_before = server.cpu()?;
+    let deadline = Instant::now() + duration;
+    let mut tasks = JoinSet::new();
+    for mut client in open {
+        tasks.spawn(async move {
+            let events = client.count_until(deadline).await;
+            (client, events)
+        });
     }
-    let resident = server.resident()?;
+    // The clients stay connected until the figures are taken.
+    let counted = tasks.join_all().await;
+    let (cpu, resident) = (server.cpu()? - cpu_before, server.resident()?);
+    let mut tokens = 0;
+    for (_, events) in &counted {
+        tokens += events
+            .as_ref()
+            .copied()
+            .map_err(|error| anyhow!("{error:#}"))?;
+    }
+    say(&format!(
+        "{OPEN_STREAMS} open streams at a simulated H200's pace: {:.0} tokens/s, each written as it \
+         comes, {:.2} us CPU/token",
+        tokens as f64 / duration.as_secs_f64(),
+        cpu.as_secs_f64() * 1e6 / tokens as f64,
+    ));
     say(&format!(
         "resident memory: {:.0} MB idle with 16 workers, {:.0} MB at {OPEN_STREAMS} open streams",
         idle as f64 / 1e6,
