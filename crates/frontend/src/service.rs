@@ -31,7 +31,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/v1/models/{*model}", get(model))
         .route("/health", get(health))
         .route("/live", get(live))
-        .route("/ready", get(ready))
+        .route("/ready", get(health))
         .route("/metrics", get(metrics))
         .route("/openapi.json", get(openapi))
         .route("/router", get(control::router).put(control::set_router))
@@ -97,7 +97,7 @@ fn describe(app: &App) -> Model {
     }
 }
 
-/// 200 while there is a worker to send requests to.
+/// 200 while there is a worker to send requests to; readiness probes ask the same.
 async fn health(State(app): State<Arc<App>>) -> Response {
     let workers = app.pipeline.router.workers();
     let serving = workers.iter().filter(|worker| !worker.draining).count();
@@ -120,13 +120,8 @@ async fn health(State(app): State<Arc<App>>) -> Response {
 }
 
 /// 200 while the process answers at all.
-async fn live() -> &'static str {
-    "live\n"
-}
-
-/// The same question as health, for probes: may requests be sent here?
-async fn ready(app: State<Arc<App>>) -> StatusCode {
-    health(app).await.status()
+async fn live() -> Json<Value> {
+    Json(json!({ "status": "live" }))
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> Response {
