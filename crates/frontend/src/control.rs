@@ -135,7 +135,7 @@ fn changed(current: Mode, change: &RouterChange) -> Result<Mode, ModeError> {
         .map_or(Ok(current.name()), str::parse)?;
     let weights = match current {
         Mode::KvBlocks(weights) => weights,
-        Mode::RoundRobin | Mode::Random | Mode::LeastLoaded | Mode::PowerOfTwo => {
+        Mode::RoundRobin | Mode::Random | Mode::LeastLoaded | Mode::PowerOfTwo | Mode::Kv => {
             BlockWeights::default()
         }
     };

@@ -4,14 +4,16 @@
 //! out, so the walk is written once. Everything that a request holds (its place inside, its
 //! record, its workers) hangs on the [`Exchange`] and goes with it.
 
+use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use contract::RequestId;
 use futures_util::future::try_join_all;
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use openai::{ChatRequest, CompletionRequest, Extensions, GenerationOptions, Prompt};
 use preprocess::{Prepared, Preprocessor};
@@ -22,12 +24,15 @@ use crate::admission::Permit;
 use crate::answer::{Answer, answer_id};
 use crate::error::ApiError;
 use crate::metrics::{Endpoint, RequestRecord, Stage};
+use crate::pipeline::Urgency;
 use crate::{collect, stream};
 
 /// Bodies above this size are tokenised off the event loop: they take milliseconds.
 const LARGE_BODY: usize = 256 << 10;
 
 pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+static PRIORITY: HeaderName = HeaderName::from_static("x-request-priority");
+static TIMEOUT: HeaderName = HeaderName::from_static("x-request-timeout-ms");
 static WORKER: HeaderName = HeaderName::from_static("x-homing-worker");
 static SIMULATED: HeaderName = HeaderName::from_static("x-homing-simulated");
 
@@ -127,6 +132,7 @@ async fn answer(
     let arrived = app.clock.now();
     let mut streaming = false;
     let admitted = async {
+        let urgency = urgency(headers, app.max_queue_wait)?;
         check_media_type(headers)?;
         let body = read(body, app.max_body_bytes).await?;
         let asked = Asked::parse(endpoint, &body)?;
@@ -134,7 +140,7 @@ async fn answer(
         if asked.model() != app.model.as_str() {
             return Err(ApiError::unknown_model(asked.model(), app.model.as_str()));
         }
-        Ok((asked, body.len(), app.admission.admit()?))
+        Ok(((asked, urgency), body.len(), app.admission.admit()?))
     };
     let (asked, size, permit) = match admitted.await {
         Ok(admitted) => admitted,
@@ -165,7 +171,7 @@ struct Served {
 
 async fn serve(
     app: &Arc<App>,
-    asked: Asked,
+    (asked, urgency): (Asked, Urgency),
     size: usize,
     request_id: &RequestId,
 ) -> Result<Served, ApiError> {
@@ -186,7 +192,7 @@ async fn serve(
     app.metrics.stage(Stage::Prepare, app.clock.now() - began);
     let replies = prepared?
         .into_iter()
-        .map(|prepared| app.pipeline.serve(request_id, prepared));
+        .map(|prepared| app.pipeline.serve(request_id, prepared, urgency));
     let answers = (0..)
         .zip(try_join_all(replies).await?)
         .map(|(index, reply)| {
@@ -275,6 +281,30 @@ fn request_id(headers: &HeaderMap) -> RequestId {
     }
 }
 
+/// What the client says about waiting, over what the server allows by default.
+fn urgency(headers: &HeaderMap, max_wait: Option<Duration>) -> Result<Urgency, ApiError> {
+    let timeout: Option<u64> = number(headers, &TIMEOUT)?;
+    Ok(Urgency {
+        priority: number(headers, &PRIORITY)?.unwrap_or(0),
+        deadline: timeout.map(Duration::from_millis).or(max_wait),
+    })
+}
+
+fn number<T: FromStr>(headers: &HeaderMap, name: &HeaderName) -> Result<Option<T>, ApiError> {
+    let Some(value) = headers.get(name) else {
+        return Ok(None);
+    };
+    let parsed = value
+        .to_str()
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
+    let Some(parsed) = parsed else {
+        let message = format!("The header `{name}` must be a whole number, not {value:?}.");
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, message).param(name.as_str()));
+    };
+    Ok(Some(parsed))
+}
+
 /// A body without a declared type is taken for JSON, as curl-minded people expect.
 fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else {
@@ -294,7 +324,7 @@ async fn read(body: Body, limit: usize) -> Result<Bytes, ApiError> {
         Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large(limit)),
         Err(error) => {
             let message = format!("The request body could not be read: {error}.");
-            Err(ApiError::new(http::StatusCode::BAD_REQUEST, message))
+            Err(ApiError::new(StatusCode::BAD_REQUEST, message))
         }
     }
 }

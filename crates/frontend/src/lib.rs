@@ -60,6 +60,9 @@ pub struct FrontendConfig {
     /// Requests held at once, whatever their state.
     pub max_requests: usize,
     pub max_body_bytes: usize,
+    /// A request that is expected to wait longer for a worker is refused at once, unless it
+    /// says otherwise itself.
+    pub max_queue_wait: Option<Duration>,
     pub access: Access,
     /// Tokens per block, the same as the workers'.
     pub block_size: usize,
@@ -89,6 +92,7 @@ struct App {
     clock: Clock,
     access: Access,
     max_body_bytes: usize,
+    max_queue_wait: Option<Duration>,
     fleet_commands: Option<mpsc::Sender<FleetCommand>>,
     /// Unix time when the clock showed zero.
     origin: Duration,
@@ -143,6 +147,7 @@ impl Frontend {
                 clock: parts.clock,
                 access: config.access,
                 max_body_bytes: config.max_body_bytes,
+                max_queue_wait: config.max_queue_wait,
                 fleet_commands: parts.fleet_commands,
                 origin: since_epoch.saturating_sub(parts.clock.now() - contract::Moment::ZERO),
             }),

@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use contract::{
     BlockHash, Clock, GenerateRequest, LinkError, RequestId, Started, TokenChunk, TokenStream,
@@ -27,6 +28,19 @@ use crate::metrics::{FrontendMetrics, Stage};
 
 /// Workers tried before a request is given up.
 const ATTEMPTS: usize = 3;
+
+/// The router learns a worker's speed from how long so many tokens take: about a second on
+/// a busy worker, so that reporting costs next to nothing.
+const PROGRESS_TOKENS: u32 = 32;
+
+/// How a request is treated while it waits for a worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Urgency {
+    /// The higher goes first; 0 is ordinary.
+    pub(crate) priority: i32,
+    /// Refused at once if it is expected to wait longer.
+    pub(crate) deadline: Option<Duration>,
+}
 
 /// Why the fleet did not serve a request.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +66,7 @@ impl Pipeline {
         &self,
         id: &RequestId,
         prepared: Prepared,
+        urgency: Urgency,
     ) -> Result<Reply, DispatchError> {
         let chain = block_chain(&prepared.prompt, self.block_size, prepared.hash_seed);
         let request = GenerateRequest {
@@ -65,7 +80,8 @@ impl Pipeline {
         let mut failed = SmallVec::<[WorkerId; ATTEMPTS]>::new();
         let mut last_failure = None;
         loop {
-            let placement = match (self.place(&request, &chain, &failed), last_failure.take()) {
+            let placed = self.place(&request, &chain, &failed, urgency).await;
+            let placement = match (placed, last_failure.take()) {
                 (Ok(placement), _) => placement,
                 // Everyone who could have served it has failed: that is the story to tell.
                 (Err(RouteError::NoWorker), Some(source)) => {
@@ -94,19 +110,24 @@ impl Pipeline {
         }
     }
 
-    fn place(
+    /// Waits while every worker is full, in a mode that binds late.
+    async fn place(
         &self,
         request: &GenerateRequest,
         chain: &[BlockHash],
         failed: &[WorkerId],
+        urgency: Urgency,
     ) -> Result<Placement, RouteError> {
         let began = self.clock.now();
-        let placement = self.router.route(&RouteQuery {
+        let query = RouteQuery {
             request: request.id.clone(),
             prompt_tokens: request.prompt.len() as u32,
             chain,
             excluded: failed,
-        });
+            priority: urgency.priority,
+            deadline: urgency.deadline,
+        };
+        let placement = self.router.route(&query).await;
         self.metrics.stage(Stage::Route, self.clock.now() - began);
         placement
     }
@@ -144,6 +165,8 @@ impl Pipeline {
             first: Some(first),
             stream,
             placement,
+            clock: self.clock,
+            unreported: 0,
         })
     }
 }
@@ -161,6 +184,9 @@ pub(crate) struct Reply {
     first: Option<TokenChunk>,
     stream: TokenStream,
     placement: Placement,
+    clock: Clock,
+    /// Tokens after the first chunk that the router has not heard of.
+    unreported: u32,
 }
 
 impl Reply {
@@ -173,12 +199,18 @@ impl Reply {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<TokenChunk, LinkError>>> {
-        let chunk = match self.first.take() {
-            Some(first) => Poll::Ready(Some(Ok(first))),
-            None => self.stream.poll_next(context),
-        };
+        if let Some(first) = self.first.take() {
+            self.output_tokens += first.tokens.len() as u32;
+            return Poll::Ready(Some(Ok(first)));
+        }
+        let chunk = self.stream.poll_next(context);
         if let Poll::Ready(Some(Ok(chunk))) = &chunk {
             self.output_tokens += chunk.tokens.len() as u32;
+            self.unreported += chunk.tokens.len() as u32;
+            if self.unreported >= PROGRESS_TOKENS || chunk.finish.is_some() {
+                let tokens = std::mem::take(&mut self.unreported);
+                self.placement.progress(tokens, self.clock.now());
+            }
         }
         chunk
     }

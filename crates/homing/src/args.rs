@@ -4,12 +4,16 @@
 //! turns both into arguments and puts them before the real ones, so that a value is checked
 //! by one parser whatever its source, and `docs/config.md` is generated from here.
 
+mod laboratory;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use router::{BlockWeights, Mode, ModeName};
+
+pub(crate) use self::laboratory::{ReplayArgs, SweepArgs, TraceFormat};
 
 /// Sends every turn of an LLM conversation home: to the replica that already holds its KV
 /// cache.
@@ -33,6 +37,15 @@ pub(crate) enum Command {
     /// KV cache, prints the addresses to open, and runs until Ctrl-C. Nothing is downloaded.
     #[command(after_help = DEMO_EXAMPLES, args_override_self = true)]
     Demo(Box<DemoArgs>),
+    /// Hours of load in seconds: modes and load levels side by side, on simulated workers
+    ///
+    /// Drives the shipped router, scheduler and block pool in virtual time and writes
+    /// summary.json and cells.csv. The same seed gives the same figures.
+    #[command(after_help = laboratory::SWEEP_EXAMPLES)]
+    Sweep(Box<SweepArgs>),
+    /// A recorded trace in several modes, on simulated workers
+    #[command(after_help = laboratory::REPLAY_EXAMPLES)]
+    Replay(Box<ReplayArgs>),
     /// Inspect the configuration
     Config {
         #[command(subcommand)]
@@ -103,8 +116,11 @@ pub(crate) struct DemoArgs {
     #[arg(long, default_value_t = 64 << 20, help_heading = "Model")]
     pub(crate) tokenizer_cache_bytes: usize,
 
-    /// How a worker is chosen: kv-blocks, round-robin, random, least-loaded, power-of-two
-    #[arg(long, default_value_t = ModeName::KvBlocks, help_heading = "Routing")]
+    /// How a worker is chosen: kv, kv-blocks, round-robin, random, least-loaded, power-of-two
+    ///
+    /// kv takes the least expected time, learned from each worker, and lets requests wait
+    /// while every worker is full; kv-blocks is the published formula over KV blocks.
+    #[arg(long, default_value_t = ModeName::Kv, help_heading = "Routing")]
     pub(crate) router_mode: ModeName,
     /// What an uncached block costs, in blocks of decode load (kv-blocks)
     #[arg(long, default_value_t = 1.0, help_heading = "Routing")]
@@ -112,9 +128,15 @@ pub(crate) struct DemoArgs {
     /// 0 takes the cheapest worker; above 0 draws by softmax (kv-blocks)
     #[arg(long, default_value_t = 0.0, help_heading = "Routing")]
     pub(crate) router_temperature: f64,
-    /// Requests that may wait at a worker beyond its batch slots before clients get 429
+    /// Requests that may wait for each worker beyond its batch slots before clients get 429
     #[arg(long, default_value_t = 256, help_heading = "Routing")]
     pub(crate) queue_limit: u32,
+    /// Refuse with 429 what would wait longer than this for a worker (kv); by default nothing
+    ///
+    /// A request overrides it with the header `x-request-timeout-ms`; `x-request-priority` says
+    /// who waits first.
+    #[arg(long, value_parser = seconds, value_name = "SECONDS", help_heading = "Routing")]
+    pub(crate) max_queue_wait: Option<Duration>,
     /// Routing decisions kept for GET /decisions
     #[arg(long, default_value_t = 1000, help_heading = "Routing")]
     pub(crate) decision_log: usize,

@@ -99,6 +99,7 @@ impl System {
         let config = FrontendConfig {
             max_requests: args.max_requests,
             max_body_bytes: args.max_body_bytes,
+            max_queue_wait: args.max_queue_wait,
             access: access.clone(),
             block_size: profile.block_size as usize,
         };

@@ -9,6 +9,7 @@ mod args;
 mod config;
 mod demo;
 mod fleet;
+mod laboratory;
 mod print;
 mod simulation;
 
@@ -25,6 +26,8 @@ fn main() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Demo(args) => demo::run(args),
+        Command::Sweep(args) => laboratory::sweep(&args),
+        Command::Replay(args) => laboratory::replay(&args),
         Command::Config {
             command: ConfigCommand::Show(args),
         } => config::show(&args),

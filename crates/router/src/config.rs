@@ -1,6 +1,6 @@
 //! What a router runs on. Checked before it gets here: the binary reads arguments.
 
-use crate::mode::{BlockWeights, Mode};
+use crate::mode::Mode;
 
 /// What a router runs on.
 #[derive(Clone, Debug, PartialEq)]
@@ -9,7 +9,8 @@ pub struct RouterConfig {
     /// about. Not 0.
     pub block_size: u32,
     pub mode: Mode,
-    /// Requests beyond its slots that a worker may have waiting.
+    /// Requests beyond its slots that a worker may have waiting. Where requests wait in the
+    /// router, so many for each worker.
     pub queue_limit: u32,
     /// How many decisions are kept to be looked at.
     pub decisions_kept: usize,
@@ -21,7 +22,7 @@ impl RouterConfig {
     pub fn new(block_size: u32) -> Self {
         Self {
             block_size,
-            mode: Mode::KvBlocks(BlockWeights::default()),
+            mode: Mode::Kv,
             queue_limit: 64,
             decisions_kept: 1000,
             seed: 0,

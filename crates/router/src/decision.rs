@@ -15,7 +15,7 @@ use serde::{Serialize, Serializer};
 use crate::mode::ModeName;
 use crate::policy::{Candidate, Reason};
 
-/// Rows of candidates that the ring keeps at most, whatever its length: 4 MiB or so. With
+/// Rows of candidates that the ring keeps at most, whatever its length: 8 MiB or so. With
 /// very many workers the ring is shorter.
 const MOST_ROWS: usize = 65_536;
 
@@ -37,6 +37,12 @@ pub struct Decision {
     pub reason: Reason,
     pub candidates: Vec<Candidate>,
     pub excluded: Vec<Excluded>,
+    /// A worker that holds much more of the prompt was passed over on purpose.
+    pub hot_spread: bool,
+    /// How long the request had waited for a slot.
+    pub queued_ms: f64,
+    /// From the decision to the first token, as learned figures have it.
+    pub predicted_ttft_ms: f64,
     pub predicted_cached_tokens: u32,
     /// The engine's figure, once it is known.
     pub actual_cached_tokens: Option<u32>,
@@ -76,7 +82,7 @@ pub enum WhyNot {
     Draining,
     /// The request has failed there before.
     Tried,
-    /// Its slots and its queue are taken.
+    /// Its slots are taken, and its queue where requests wait in the engine.
     Full,
 }
 
@@ -142,6 +148,9 @@ fn explain_candidate(line: &mut String, candidate: &Candidate) -> fmt::Result {
     write!(line, " | {}: ", candidate.worker)?;
     if let Some(cost) = candidate.cost {
         write!(line, "cost {cost:.2}, ")?;
+    }
+    if let Some(terms) = candidate.terms {
+        write!(line, "{terms}, ")?;
     }
     write!(
         line,
@@ -242,6 +251,9 @@ mod tests {
             reason: Reason::NextInCycle,
             candidates: (0..candidates as u64).map(idle).collect(),
             excluded: Vec::new(),
+            hot_spread: false,
+            queued_ms: 0.0,
+            predicted_ttft_ms: 60.0,
             predicted_cached_tokens: 0,
             actual_cached_tokens: None,
             outcome: Outcome::Placed,

@@ -116,6 +116,8 @@ pub struct Feed {
     next: Option<(u64, u64)>,
     /// Batches of one epoch that wait for a snapshot; `None` while live.
     waiting: Option<VecDeque<KvBatch>>,
+    /// What the worker does contradicts what its events said.
+    doubted: bool,
 }
 
 impl Feed {
@@ -132,6 +134,9 @@ impl Feed {
         if let Some(waiting) = &mut self.waiting {
             keep(waiting, batch.clone());
             return Observed::Buffered;
+        }
+        if std::mem::take(&mut self.doubted) {
+            return self.wait_from(batch);
         }
         let expected = match self.next {
             Some((epoch, sequence)) if epoch == batch.epoch => sequence,
@@ -153,11 +158,18 @@ impl Feed {
         Observed::Applied
     }
 
+    /// The index is wrong about this worker although no event was missed. The next batch
+    /// asks for a snapshot, as if it had come after a gap.
+    pub fn doubt(&mut self) {
+        self.doubted = self.state() == FeedState::Live;
+    }
+
     /// Replaces what the worker holds by a snapshot and goes on with the batches kept.
     pub fn restore(&mut self, snapshot: &KvSnapshot, holdings: &mut Holdings<'_>) -> Observed {
         if self.waiting.is_none() && self.is_behind(snapshot) {
             return Observed::Duplicate;
         }
+        self.doubted = false;
         holdings.replace(snapshot);
         let mut next = snapshot.next_sequence;
         let mut waiting = self.waiting.take().unwrap_or_default();

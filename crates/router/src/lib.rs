@@ -13,25 +13,29 @@
 //! | [`active_blocks`] | which blocks the requests under way use, and will leave behind |
 //! | [`feed`] | are a worker's events complete, and what if not |
 //! | [`load`] | what the router has sent to a worker and not seen finished |
+//! | [`learn`] | how fast each worker is, from what is seen of its requests |
 //! | [`policy`] | the seam: which of the candidates |
+//! | [`queue`] | who waits while every worker is full, and whose turn it is |
 //! | [`mode`] | the policies by name, with their parameters |
 //! | [`decision`] | what was decided, on which figures, and how it turned out |
 //! | [`router`] | the lock, the guard, the metrics |
 //!
 //! Absent on purpose: nothing here knows HTTP, links to workers, or how events travel, and
-//! nothing waits.
+//! nothing waits, except whoever awaits [`Router::route`] while every worker is full.
 
 pub mod active_blocks;
 mod completions;
 pub mod config;
 pub mod decision;
 pub mod feed;
+pub mod learn;
 pub mod load;
 mod metrics;
 pub mod mode;
 pub mod policy;
 pub mod prefix_index;
 pub mod query;
+pub mod queue;
 mod reservations;
 pub mod router;
 pub mod state;
@@ -40,8 +44,10 @@ mod worker_set;
 pub use config::RouterConfig;
 pub use decision::{Decision, Excluded, Outcome, WhyNot};
 pub use feed::{FeedState, Observed};
+pub use learn::{Outlook, Priors};
 pub use mode::{BlockWeights, Mode, ModeError, ModeName};
-pub use policy::{Candidate, Choice, Policy, Reason, RequestView};
-pub use query::{Claim, RouteError, RouteQuery};
+pub use policy::{Candidate, Choice, FleetView, Holder, Policy, Reason, RequestView, Terms};
+pub use query::{Claim, Placed, RouteError, RouteQuery};
+pub use queue::Ticket;
 pub use router::{Placement, Router};
 pub use state::{FeedOutcome, JoinError, State, WorkerView};

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use contract::WorkerId;
+use contract::{Moment, WorkerId};
 use telemetry::{Counter, Gauge, Histogram, Registry, catalog};
 
 use crate::feed::{EventTally, Observed};
@@ -22,6 +22,8 @@ pub(crate) struct RouterMetrics {
     decision_seconds: Histogram,
     no_worker: Counter,
     saturated: Counter,
+    queue_wait: Histogram,
+    hot_spread: Counter,
     index_blocks: Gauge,
     expected_blocks: Gauge,
     spread: Gauge,
@@ -35,6 +37,7 @@ struct WorkerCells {
     decisions: Counter,
     predicted_cached_tokens: Counter,
     actual_cached_tokens: Counter,
+    ttft_error: Histogram,
     gaps: Counter,
     snapshots: Counter,
     stored: Counter,
@@ -50,6 +53,8 @@ impl RouterMetrics {
                 .histogram(&catalog::ROUTER_DECISION_SECONDS, &[mode.as_str()]),
             no_worker: rejections("no_worker"),
             saturated: rejections("saturated"),
+            queue_wait: registry.histogram(&catalog::ROUTER_QUEUE_WAIT_SECONDS, &[]),
+            hot_spread: registry.counter(&catalog::ROUTER_HOT_SPREAD_TOTAL, &[]),
             index_blocks: registry.gauge(&catalog::ROUTER_INDEX_BLOCKS, &[]),
             expected_blocks: registry.gauge(&catalog::ROUTER_INDEX_SPECULATIVE_BLOCKS, &[]),
             spread: registry.gauge(&catalog::ROUTER_INFLIGHT_SPREAD, &[]),
@@ -86,6 +91,7 @@ impl RouterMetrics {
         for metric in [
             &catalog::ROUTER_PREDICTED_CACHED_TOKENS_TOTAL,
             &catalog::ROUTER_ACTUAL_CACHED_TOKENS_TOTAL,
+            &catalog::ROUTER_TTFT_ERROR_SECONDS,
             &catalog::ROUTER_FEED_GAPS_TOTAL,
             &catalog::ROUTER_FEED_SNAPSHOTS_TOTAL,
         ] {
@@ -102,6 +108,15 @@ impl RouterMetrics {
         if let Some(cells) = self.workers.get(&claim.worker) {
             cells.decisions.inc();
         }
+        if claim.hot_spread {
+            self.hot_spread.inc();
+        }
+    }
+
+    /// A request that had waited was placed.
+    pub(crate) fn bound(&self, claim: &Claim) {
+        self.placed(claim);
+        self.queue_wait.observe(claim.waited.as_secs_f64());
     }
 
     pub(crate) fn refused(&self, error: &RouteError) {
@@ -117,12 +132,14 @@ impl RouterMetrics {
 
     /// Prediction and truth are counted together, at the first token, so that the two sums
     /// are over the same requests.
-    pub(crate) fn first_token(&self, claim: &Claim, cached_tokens: u32) {
+    pub(crate) fn first_token(&self, claim: &Claim, cached_tokens: u32, now: Moment) {
         if let Some(cells) = self.workers.get(&claim.worker) {
             cells
                 .predicted_cached_tokens
                 .add(u64::from(claim.predicted_cached_tokens));
             cells.actual_cached_tokens.add(u64::from(cached_tokens));
+            let error = now.since(claim.at).abs_diff(claim.predicted_first_token);
+            cells.ttft_error.observe(error.as_secs_f64());
         }
     }
 
@@ -164,6 +181,7 @@ impl WorkerCells {
             decisions: decisions(registry, mode, worker),
             predicted_cached_tokens: counter(&catalog::ROUTER_PREDICTED_CACHED_TOKENS_TOTAL),
             actual_cached_tokens: counter(&catalog::ROUTER_ACTUAL_CACHED_TOKENS_TOTAL),
+            ttft_error: registry.histogram(&catalog::ROUTER_TTFT_ERROR_SECONDS, &[worker]),
             gaps: counter(&catalog::ROUTER_FEED_GAPS_TOTAL),
             snapshots: counter(&catalog::ROUTER_FEED_SNAPSHOTS_TOTAL),
             stored: events("stored"),

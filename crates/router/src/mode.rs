@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use crate::policy::{KvBlocks, LeastLoaded, Policy, PowerOfTwo, Random, RoundRobin};
+use crate::policy::{Kv, KvBlocks, LeastLoaded, Policy, PowerOfTwo, Random, RoundRobin};
 
 /// How workers are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -21,6 +21,7 @@ pub enum Mode {
     LeastLoaded,
     PowerOfTwo,
     KvBlocks(BlockWeights),
+    Kv,
 }
 
 impl Mode {
@@ -32,6 +33,7 @@ impl Mode {
             ModeName::LeastLoaded => Self::LeastLoaded,
             ModeName::PowerOfTwo => Self::PowerOfTwo,
             ModeName::KvBlocks => Self::KvBlocks(weights),
+            ModeName::Kv => Self::Kv,
         }
     }
 
@@ -42,7 +44,14 @@ impl Mode {
             Self::LeastLoaded => ModeName::LeastLoaded,
             Self::PowerOfTwo => ModeName::PowerOfTwo,
             Self::KvBlocks(_) => ModeName::KvBlocks,
+            Self::Kv => ModeName::Kv,
         }
+    }
+
+    /// Whether requests wait in the router while every worker is full. The other modes send
+    /// them on, to wait in the engine of the worker that was chosen.
+    pub fn binds_late(&self) -> bool {
+        matches!(self, Self::Kv)
     }
 
     /// The code that decides, with no memory of earlier choices.
@@ -53,6 +62,7 @@ impl Mode {
             Self::LeastLoaded => Box::new(LeastLoaded::default()),
             Self::PowerOfTwo => Box::new(PowerOfTwo),
             Self::KvBlocks(weights) => Box::new(KvBlocks::new(*weights)),
+            Self::Kv => Box::new(Kv),
         }
     }
 }
@@ -74,10 +84,12 @@ pub enum ModeName {
     LeastLoaded,
     PowerOfTwo,
     KvBlocks,
+    Kv,
 }
 
 impl ModeName {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
+        Self::Kv,
         Self::RoundRobin,
         Self::Random,
         Self::LeastLoaded,
@@ -92,6 +104,7 @@ impl ModeName {
             Self::LeastLoaded => "least-loaded",
             Self::PowerOfTwo => "power-of-two",
             Self::KvBlocks => "kv-blocks",
+            Self::Kv => "kv",
         }
     }
 }
@@ -194,8 +207,8 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
-        let error = "kv".parse::<Mode>().unwrap_err();
-        expect!["unknown router mode `kv`: expected one of round-robin, random, least-loaded, power-of-two, kv-blocks"]
+        let error = "best".parse::<Mode>().unwrap_err();
+        expect!["unknown router mode `best`: expected one of kv, round-robin, random, least-loaded, power-of-two, kv-blocks"]
             .assert_eq(&error.to_string());
     }
 

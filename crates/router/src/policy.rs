@@ -12,14 +12,17 @@ use contract::WorkerId;
 use contract::random::Random as Draws;
 use serde::Serialize;
 
+use crate::learn::Outlook;
 use crate::mode::ModeName;
 
+mod kv;
 mod kv_blocks;
 mod least_loaded;
 mod power_of_two;
 mod random;
 mod round_robin;
 
+pub use kv::Kv;
 pub use kv_blocks::KvBlocks;
 pub use least_loaded::LeastLoaded;
 pub use power_of_two::PowerOfTwo;
@@ -50,6 +53,23 @@ pub struct RequestView {
     pub blocks: u32,
     /// Tokens per block.
     pub block_size: u32,
+    pub fleet: FleetView,
+}
+
+/// The workers that may take the request, together, whether they have a free slot or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FleetView {
+    pub in_flight: u64,
+    pub slots: u64,
+    /// Of those that are full and hence no candidates, the one with most of the prompt.
+    pub full_holder: Option<Holder>,
+}
+
+/// A worker, and how much of the prompt it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub worker: WorkerId,
+    pub cached_tokens: u32,
 }
 
 /// A worker that may take the request, with the figures on which it is judged.
@@ -72,11 +92,73 @@ pub struct Candidate {
     pub decode_blocks: u32,
     /// Blocks that this request would add to those.
     pub new_blocks: u32,
+    /// Leading blocks of the prompt that its events have confirmed.
+    #[serde(skip)]
+    pub confirmed_blocks: u32,
+    /// Its cache holds about as much as it can, so what is stored evicts something.
+    pub cache_full: bool,
+    /// What has been learned about its speed.
+    #[serde(skip)]
+    pub outlook: Outlook,
+    /// What the cost consists of, where it is time.
+    #[serde(flatten)]
+    pub terms: Option<Terms>,
     /// What the policy weighed; lower is better. `None` if it does not weigh.
     pub cost: Option<f64>,
 }
 
+/// An expected cost in time, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Terms {
+    /// Until the request's own first token, once it has a slot.
+    pub ttft_ms: f32,
+    /// Delay of the requests that the worker is decoding.
+    pub decode_ms: f32,
+    /// Work that others will have to do again because their blocks make room.
+    pub eviction_ms: f32,
+    /// Until a slot is free.
+    pub wait_ms: f32,
+}
+
+impl Terms {
+    pub fn total(&self) -> f64 {
+        f64::from(self.ttft_ms + self.decode_ms + self.eviction_ms + self.wait_ms)
+    }
+}
+
+impl fmt::Display for Terms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            ttft_ms,
+            decode_ms,
+            eviction_ms,
+            wait_ms,
+        } = self;
+        write!(
+            f,
+            "first token {ttft_ms:.1}, decodes {decode_ms:.1}, eviction {eviction_ms:.1}, wait {wait_ms:.1} ms"
+        )
+    }
+}
+
 impl Candidate {
+    /// Seconds until a slot is free.
+    pub fn wait_seconds(&self) -> f32 {
+        let beyond = (self.in_flight + 1).saturating_sub(self.slots) as f32;
+        beyond * self.outlook.residence_seconds / self.slots.max(1) as f32
+    }
+
+    /// Seconds from having a slot to the first token.
+    pub fn first_token_seconds(&self, request: &RequestView) -> f32 {
+        let tokens = self.pending_prefill_tokens as f32 + self.uncached_tokens(request) as f32;
+        self.outlook.first_token(self.in_flight as f32, tokens)
+    }
+
+    /// Prompt tokens that it would have to compute.
+    fn uncached_tokens(&self, request: &RequestView) -> u32 {
+        request.prompt_tokens.saturating_sub(self.cached_tokens)
+    }
+
     /// Compares how full two workers are, relative to their slots.
     fn cmp_load(&self, other: &Self) -> Ordering {
         let scaled =
@@ -116,6 +198,21 @@ pub enum Reason {
     DrawnByCost {
         probability: f64,
     },
+    Cheapest {
+        terms: Terms,
+    },
+    /// Another worker holds much more of the prompt and was passed over all the same: it is
+    /// full, or it costs so much more time.
+    HotSpread {
+        holder: WorkerId,
+        /// `None` if it is full.
+        dearer_ms: Option<f64>,
+    },
+    /// It had waited, and this slot was the one that suited it.
+    FromQueue {
+        waited_ms: f64,
+        overtaken: u32,
+    },
 }
 
 impl fmt::Display for Reason {
@@ -137,6 +234,30 @@ impl fmt::Display for Reason {
             Self::DrawnByCost { probability } => {
                 write!(f, "drawn by cost with probability {probability:.3}")
             }
+            Self::Cheapest { terms } => {
+                write!(f, "least expected time {:.1} ms ({terms})", terms.total())
+            }
+            Self::HotSpread {
+                holder,
+                dearer_ms: Some(dearer_ms),
+            } => write!(
+                f,
+                "hot prefix spread on purpose: worker {holder} holds it but takes {dearer_ms:.1} ms more"
+            ),
+            Self::HotSpread {
+                holder,
+                dearer_ms: None,
+            } => write!(
+                f,
+                "hot prefix spread on purpose: worker {holder} holds it but is full"
+            ),
+            Self::FromQueue {
+                waited_ms,
+                overtaken,
+            } => write!(
+                f,
+                "from the queue after {waited_ms:.1} ms, overtaken {overtaken} times"
+            ),
         }
     }
 }
@@ -155,11 +276,17 @@ pub(crate) mod tests {
     //! A candidate to start from in the policies' tables.
 
     use super::*;
+    use crate::learn::{Learner, Priors};
 
     pub(crate) const REQUEST: RequestView = RequestView {
         prompt_tokens: 3200,
         blocks: 100,
         block_size: 32,
+        fleet: FleetView {
+            in_flight: 0,
+            slots: 192,
+            full_holder: None,
+        },
     };
 
     pub(crate) fn idle(worker: u64) -> Candidate {
@@ -173,6 +300,10 @@ pub(crate) mod tests {
             prefill_blocks: 100.0,
             decode_blocks: 0,
             new_blocks: 100,
+            confirmed_blocks: 0,
+            cache_full: false,
+            outlook: Learner::new(&Priors::default()).outlook(),
+            terms: None,
             cost: None,
         }
     }

@@ -7,8 +7,9 @@
 
 use std::time::Duration;
 
-use contract::{BlockHash, RequestId, WorkerId};
+use contract::{BlockHash, Moment, RequestId, WorkerId};
 
+use crate::queue::Ticket;
 use crate::reservations::Key;
 
 /// A request for a worker.
@@ -20,6 +21,11 @@ pub struct RouteQuery<'a> {
     pub chain: &'a [BlockHash],
     /// Workers on which the request has failed already.
     pub excluded: &'a [WorkerId],
+    /// Among requests that wait, the higher goes first. 0 is ordinary.
+    pub priority: i32,
+    /// How long the request may wait for a worker. If it is expected to wait longer it is
+    /// refused at once.
+    pub deadline: Option<Duration>,
 }
 
 impl RouteQuery<'_> {
@@ -27,6 +33,17 @@ impl RouteQuery<'_> {
     pub(crate) fn has_partial_block(&self, block_size: u32) -> bool {
         !self.prompt_tokens.is_multiple_of(block_size)
     }
+}
+
+/// What became of a request that was not refused.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a claim is released and a ticket cancelled by its owner"]
+pub enum Placed {
+    /// It has a place.
+    Now(Claim),
+    /// Every worker that may take it is full. It is bound to the slot that suits it when
+    /// one frees; see [`State::ready`](crate::State::ready).
+    Waiting(Ticket),
 }
 
 /// Why no worker was chosen.
@@ -45,6 +62,14 @@ pub struct Claim {
     pub worker: WorkerId,
     /// Prompt tokens that the worker is expected to have.
     pub predicted_cached_tokens: u32,
+    /// When it was decided.
+    pub at: Moment,
+    /// From then on, how long the first token is expected to take.
+    pub predicted_first_token: Duration,
     /// Under which number the decision is recorded.
     pub decision: u64,
+    /// How long the request waited for a slot.
+    pub waited: Duration,
+    /// A worker that holds much more of the prompt was passed over.
+    pub hot_spread: bool,
 }

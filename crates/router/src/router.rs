@@ -2,15 +2,17 @@
 //!
 //! One short lock and not a task with an inbox. A pick takes microseconds and waits for
 //! nothing, so a lock around it costs less than the two channel crossings and wake-ups that
-//! asking a task would; every answer is there when the call returns; and a guard can give
-//! its place back right in `Drop`, where nothing can be awaited, without a second channel
-//! that might still be full of releases when the next pick looks at the load. No method
-//! here is `async`, so the lock cannot be held across an await.
+//! asking a task would; and a guard can give its place back right in `Drop`, where nothing
+//! can be awaited, without a second channel that might still be full of releases when the
+//! next pick looks at the load. Only a request that finds every worker full waits: whoever
+//! makes room binds it, under the same lock, and wakes it after letting go of the lock.
 //!
 //! # Guarantees
 //!
 //! - **A placement is a reservation.** It is counted before [`Router::route`] returns and
 //!   given back when the [`Placement`] is dropped, however the request ended.
+//! - **Room is never left unused.** Every method that may make room hands it to those who
+//!   wait before the lock is let go, so no newcomer finds a slot that somebody waits for.
 //! - **Readers do not hold up routing**: they copy small values or shared records and
 //!   format outside the lock.
 
@@ -26,11 +28,14 @@ use crate::decision::Decision;
 use crate::feed::Observed;
 use crate::metrics::RouterMetrics;
 use crate::mode::Mode;
-use crate::query::{Claim, RouteError, RouteQuery};
+use crate::query::{Claim, Placed, RouteError, RouteQuery};
 use crate::state::{JoinError, State, WorkerView};
 
 #[cfg(test)]
 mod tests;
+mod waiting;
+
+use waiting::{Bound, Waiters};
 
 /// Handle to the router. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -48,6 +53,7 @@ struct Shared {
 struct Guarded {
     state: State,
     metrics: RouterMetrics,
+    waiters: Waiters,
 }
 
 impl Router {
@@ -56,6 +62,7 @@ impl Router {
         let guarded = Mutex::new(Guarded {
             state: State::new(config),
             metrics,
+            waiters: Waiters::default(),
         });
         Self {
             shared: Arc::new(Shared { guarded, clock }),
@@ -67,65 +74,87 @@ impl Router {
         self.shared.clock
     }
 
-    /// Chooses a worker and reserves a place on it.
-    pub fn route(&self, query: &RouteQuery<'_>) -> Result<Placement, RouteError> {
+    /// Chooses a worker and reserves a place on it. Waits only in a mode that binds late,
+    /// while every worker that may take the request is full; dropping the future then gives
+    /// the turn up.
+    pub async fn route(&self, query: &RouteQuery<'_>) -> Result<Placement, RouteError> {
+        match self.try_route(query)? {
+            Routed::Placed(placement) => Ok(placement),
+            Routed::Waiting(turn) => turn.placement().await,
+        }
+    }
+
+    fn try_route(&self, query: &RouteQuery<'_>) -> Result<Routed, RouteError> {
         let began = self.shared.clock.now();
         let mut guarded = self.shared.guarded.lock();
-        let Guarded { state, metrics } = &mut *guarded;
+        let Guarded {
+            state,
+            metrics,
+            waiters,
+        } = &mut *guarded;
         let result = state.place(query, began);
         match &result {
-            Ok(claim) => metrics.placed(claim),
+            Ok(Placed::Now(claim)) => metrics.placed(claim),
+            Ok(Placed::Waiting(_)) => {}
             Err(error) => metrics.refused(error),
         }
         metrics.levels(state);
         metrics.took(self.shared.clock.now() - began);
-        let told = tracing::enabled!(Level::DEBUG) && result.is_ok();
-        let decision = if told { state.decisions(1).pop() } else { None };
-        drop(guarded);
-        if let Some(decision) = decision {
-            debug!("{}", decision.explain());
+        match result? {
+            Placed::Now(claim) => {
+                let told = tracing::enabled!(Level::DEBUG);
+                let decision = if told { state.decisions(1).pop() } else { None };
+                drop(guarded);
+                if let Some(decision) = decision {
+                    debug!("{}", decision.explain());
+                }
+                Ok(Routed::Placed(self.placement(claim)))
+            }
+            Placed::Waiting(ticket) => Ok(Routed::Waiting(waiters.enter(self, ticket))),
         }
-        result.map(|claim| Placement {
+    }
+
+    fn placement(&self, claim: Claim) -> Placement {
+        Placement {
             router: self.clone(),
             claim,
-        })
+        }
     }
 
     /// Takes a worker in, or replaces it.
     pub fn join(&self, card: WorkerCard) -> Result<(), JoinError> {
         let worker = card.id;
-        let Guarded { state, metrics } = &mut *self.shared.guarded.lock();
-        state.join(card)?;
-        metrics.leave(worker);
-        metrics.join(worker);
-        metrics.levels(state);
-        Ok(())
+        self.changing(|Guarded { state, metrics, .. }| {
+            state.join(card)?;
+            metrics.leave(worker);
+            metrics.join(worker);
+            Ok(())
+        })
     }
 
     /// Forgets a worker. Whether it was a member.
     pub fn leave(&self, worker: WorkerId) -> bool {
-        let Guarded { state, metrics } = &mut *self.shared.guarded.lock();
-        let left = state.leave(worker);
-        metrics.leave(worker);
-        metrics.levels(state);
-        left
+        self.changing(|Guarded { state, metrics, .. }| {
+            metrics.leave(worker);
+            state.leave(worker)
+        })
     }
 
     /// Places nothing more on a worker. Whether it is a member.
     pub fn drain(&self, worker: WorkerId) -> bool {
-        self.shared.guarded.lock().state.drain(worker)
+        self.changing(|guarded| guarded.state.drain(worker))
     }
 
     /// Keeps what a worker says about itself, for [`workers`](Self::workers).
     pub fn report(&self, worker: WorkerId, status: WorkerStatus) {
-        self.shared.guarded.lock().state.report(worker, status);
+        self.changing(|guarded| guarded.state.report(worker, status));
     }
 
     /// Takes in a batch of cache events. On [`Observed::NeedsSnapshot`] the caller fetches
     /// one from the worker and hands it to [`restore`](Self::restore).
     pub fn observe(&self, batch: &KvBatch) -> Observed {
         let observed = {
-            let Guarded { state, metrics } = &mut *self.shared.guarded.lock();
+            let Guarded { state, metrics, .. } = &mut *self.shared.guarded.lock();
             let outcome = state.observe(batch);
             metrics.observed(batch.worker, &outcome);
             metrics.levels(state);
@@ -145,7 +174,7 @@ impl Router {
 
     /// Takes in a worker's snapshot. [`Observed::NeedsSnapshot`] asks for another.
     pub fn restore(&self, worker: WorkerId, snapshot: &KvSnapshot) -> Observed {
-        let Guarded { state, metrics } = &mut *self.shared.guarded.lock();
+        let Guarded { state, metrics, .. } = &mut *self.shared.guarded.lock();
         let outcome = state.restore(worker, snapshot);
         metrics.restored(worker, &outcome);
         metrics.levels(state);
@@ -156,11 +185,12 @@ impl Router {
         self.shared.guarded.lock().state.mode()
     }
 
-    /// Changes the policy from the next request on.
+    /// Changes the policy from the next request on, those that wait included.
     pub fn set_mode(&self, mode: Mode) {
-        let Guarded { state, metrics } = &mut *self.shared.guarded.lock();
-        state.set_mode(mode);
-        metrics.set_mode(mode.name());
+        self.changing(|Guarded { state, metrics, .. }| {
+            state.set_mode(mode);
+            metrics.set_mode(mode.name());
+        });
     }
 
     /// Every member, in ascending order of worker.
@@ -178,24 +208,67 @@ impl Router {
         self.shared.guarded.lock().state.in_flight()
     }
 
-    /// Requests beyond their worker's slots: what waits in the engines.
+    /// Requests that wait for a slot, here or beyond their worker's slots in the engines.
     pub fn total_queued(&self) -> u64 {
         self.shared.guarded.lock().state.total_queued()
     }
 
     fn first_token(&self, claim: &Claim, cached_tokens: u32, now: Moment) {
-        let Guarded { state, metrics } = &mut *self.shared.guarded.lock();
-        if state.first_token(claim, cached_tokens, now) {
-            metrics.first_token(claim, cached_tokens);
-        }
+        self.changing(|Guarded { state, metrics, .. }| {
+            if state.first_token(claim, cached_tokens, now) {
+                metrics.first_token(claim, cached_tokens, now);
+            }
+        });
     }
 
     fn release(&self, claim: &Claim) {
         let now = self.shared.clock.now();
-        let Guarded { state, metrics } = &mut *self.shared.guarded.lock();
-        state.release(claim, now);
-        metrics.levels(state);
+        self.changing(|guarded| guarded.state.release(claim, now));
     }
+
+    /// Makes a change after which there may be room, or nobody left to make any, and serves
+    /// those who wait.
+    fn changing<T>(&self, change: impl FnOnce(&mut Guarded) -> T) -> T {
+        let (changed, bound) = {
+            let guarded = &mut *self.shared.guarded.lock();
+            let changed = change(guarded);
+            let bound = guarded.serve(self.shared.clock);
+            guarded.metrics.levels(&guarded.state);
+            (changed, bound)
+        };
+        // Out of the lock: this wakes tasks, and gives back the place of one that has just
+        // given up.
+        for bound in bound {
+            bound.tell(self);
+        }
+        changed
+    }
+}
+
+impl Guarded {
+    /// Hands all the room there is to those who wait.
+    fn serve(&mut self, clock: Clock) -> Vec<Bound> {
+        let mut bound = Vec::new();
+        if self.state.waiting() == 0 {
+            return bound;
+        }
+        while let Some((ticket, claim)) = self.state.ready(clock.now()) {
+            self.metrics.bound(&claim);
+            bound.extend(self.waiters.leave(ticket, Ok(claim)));
+        }
+        for ticket in self.state.stranded() {
+            let error = RouteError::NoWorker;
+            self.metrics.refused(&error);
+            bound.extend(self.waiters.leave(ticket, Err(error)));
+        }
+        bound
+    }
+}
+
+/// What a query came to.
+enum Routed {
+    Placed(Placement),
+    Waiting(waiting::Turn),
 }
 
 /// A worker chosen for one request, and a claim on its capacity.
@@ -229,6 +302,13 @@ impl Placement {
     pub fn first_token(&mut self, actual_cached_tokens: u32, now: Moment) {
         self.router
             .first_token(&self.claim, actual_cached_tokens, now);
+    }
+
+    /// Says how many tokens have come since the first or since the last call. Meant to be
+    /// called now and then, not for every token.
+    pub fn progress(&mut self, tokens: u32, now: Moment) {
+        let Guarded { state, .. } = &mut *self.router.shared.guarded.lock();
+        state.progress(&self.claim, tokens, now);
     }
 }
 

@@ -7,6 +7,8 @@
 //!
 //! - **Reserved inside the pick.** [`State::place`] books the request on the chosen worker
 //!   before it returns, so the next pick sees it and a burst spreads.
+//! - **A free slot first.** In mode `kv` no request goes to a full worker: while any worker
+//!   that may take it has a free slot it goes to one of those, otherwise it waits here.
 //! - **Exact books.** Whatever the order of first tokens, releases, departures and returns,
 //!   each request is taken off exactly once, and only off the worker that it was booked on:
 //!   a [`Claim`] opens its reservation once, and a worker that left and came back is
@@ -16,29 +18,33 @@
 //!
 //! # Elsewhere
 //!
-//! Who wins is [`crate::policy`]'s business. Here is decided who may take part.
+//! Who wins is [`crate::policy`]'s business. Here is decided who may take part. Placing and
+//! waiting are in `placing`, the life of a placed request in `requests`.
 
 use std::sync::Arc;
 
 use contract::random::Random as Draws;
-use contract::{BlockHash, KvBatch, KvSnapshot, Moment, WorkerCard, WorkerId, WorkerStatus};
+use contract::{KvBatch, KvSnapshot, Moment, WorkerCard, WorkerId, WorkerStatus};
 use serde::Serialize;
 
 use crate::active_blocks::ActiveBlocks;
 use crate::completions::Completions;
 use crate::config::RouterConfig;
-use crate::decision::{Decision, DecisionLog, Outcome, WhyNot};
+use crate::decision::{Decision, DecisionLog};
 use crate::feed::{EventTally, FeedState, Holdings, Observed};
-use crate::load::Share;
+use crate::learn::Priors;
 use crate::mode::Mode;
-use crate::policy::{Candidate, Choice, Policy, Reason, RequestView};
+use crate::policy::Policy;
 use crate::prefix_index::PrefixIndex;
-use crate::query::{Claim, RouteError, RouteQuery};
-use crate::reservations::{Key, Reservations};
+use crate::queue::Queue;
+use crate::reservations::Reservations;
 use members::{Member, Members};
-use survey::{Books, Survey, blocks_in_use};
+use requests::Reservation;
+use survey::{Survey, blocks_in_use};
 
 mod members;
+mod placing;
+mod requests;
 mod survey;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -74,17 +80,36 @@ pub struct WorkerView {
     pub active_blocks: u32,
     pub indexed_blocks: u64,
     pub feed: FeedState,
+    /// What has been learned about its speed.
+    pub learned: Learned,
 }
 
-/// What one claim stands for.
-#[derive(Debug)]
-struct Reservation {
-    slot: usize,
-    incarnation: u64,
-    chain: Box<[BlockHash]>,
-    share: Share,
-    started: bool,
-    decision: u64,
+/// What has been learned about a worker, in the units people use.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Learned {
+    pub prefill_tokens_per_second: f64,
+    pub first_token_fixed_ms: f64,
+    pub step_ms: f64,
+    pub step_growth_ms: f64,
+    pub output_tokens: f64,
+    pub residence_seconds: f64,
+    pub slots: u32,
+}
+
+impl Learned {
+    fn of(member: &Member) -> Self {
+        let outlook = &member.outlook;
+        let in_flight = member.load.in_flight as f32;
+        Self {
+            prefill_tokens_per_second: f64::from(1.0 / outlook.prefill_seconds_per_token),
+            first_token_fixed_ms: 1e3 * f64::from(outlook.first_token(in_flight, 0.0)),
+            step_ms: 1e3 * f64::from(outlook.step(in_flight)),
+            step_growth_ms: 1e3 * f64::from(outlook.step_growth_seconds),
+            output_tokens: f64::from(outlook.output_tokens),
+            residence_seconds: f64::from(outlook.residence_seconds),
+            slots: member.slots,
+        }
+    }
 }
 
 /// Members, holdings, books and the policy in force.
@@ -98,8 +123,16 @@ pub struct State {
     active: ActiveBlocks,
     reservations: Reservations<Reservation>,
     completions: Completions,
+    queue: Queue,
+    /// A worker has left or begun to drain since waiting requests were last looked over.
+    may_strand: bool,
+    priors: Priors,
+    /// When outlooks were last weighed against each other.
+    compared: Option<Moment>,
     log: DecisionLog,
     survey: Survey,
+    /// Workers with room and their load, when one is looked for. Kept for its memory.
+    open: Vec<(f64, WorkerId)>,
 }
 
 impl State {
@@ -113,10 +146,20 @@ impl State {
             active: ActiveBlocks::default(),
             reservations: Reservations::default(),
             completions: Completions::default(),
+            queue: Queue::default(),
+            may_strand: false,
+            priors: Priors::default(),
+            compared: None,
             log: DecisionLog::new(config.decisions_kept),
             survey: Survey::default(),
+            open: Vec::new(),
             config,
         }
+    }
+
+    /// What to believe about workers that join from now on.
+    pub fn set_priors(&mut self, priors: Priors) {
+        self.priors = priors;
     }
 
     /// Takes a worker in. One that is a member already is replaced, as if it had left:
@@ -132,7 +175,8 @@ impl State {
             });
         }
         self.leave(card.id);
-        self.members.add(card);
+        self.members.add(card, &self.priors);
+        self.compared = None;
         let slots = self.members.slots();
         self.index.reserve_slots(slots);
         self.active.reserve_slots(slots);
@@ -147,18 +191,27 @@ impl State {
         };
         self.index.forget(slot);
         self.active.forget(slot);
+        self.may_strand = true;
         true
     }
 
     /// Places nothing more on a worker; what is under way goes on. Whether it is a member.
     pub fn drain(&mut self, worker: WorkerId) -> bool {
+        self.may_strand = true;
         let member = self.members.get_mut(worker);
         member.map(|(_, member)| member.draining = true).is_some()
     }
 
-    /// Keeps what a worker says about itself, for display.
+    /// Keeps what a worker says about itself. For display, except that waiting requests say
+    /// something about slots when the worker's card does not.
     pub fn report(&mut self, worker: WorkerId, status: WorkerStatus) {
         if let Some((_, member)) = self.members.get_mut(worker) {
+            if let Some(slots) = &mut member.profile.slots
+                && status.waiting > 0
+            {
+                slots.waiting();
+                member.slots = slots.count();
+            }
             member.profile.status = status;
         }
     }
@@ -197,101 +250,12 @@ impl State {
         }
     }
 
-    /// Chooses a worker and books the request on it.
-    pub fn place(&mut self, query: &RouteQuery<'_>, now: Moment) -> Result<Claim, RouteError> {
-        let Self {
-            config,
-            members,
-            index,
-            active,
-            survey,
-            ..
-        } = self;
-        survey.take(
-            Books {
-                config,
-                members,
-                index,
-                active,
-            },
-            query,
-        );
-        if self.survey.candidates.is_empty() {
-            return Err(self.refusal(now));
-        }
-        let request = RequestView {
-            prompt_tokens: query.prompt_tokens,
-            blocks: query.chain.len() as u32,
-            block_size: self.config.block_size,
-        };
-        let Choice { index, reason } =
-            self.policy
-                .choose(&request, &mut self.survey.candidates, &mut self.draws);
-        let chosen = self.survey.candidates[index];
-        let claim = Claim {
-            key: self.reserve(query, &chosen),
-            worker: chosen.worker,
-            predicted_cached_tokens: chosen.cached_tokens,
-            decision: self.log.next_number(),
-        };
-        self.record(query, &claim, reason, now);
-        Ok(claim)
-    }
-
-    /// The request's first token is out: its prompt is no longer pending. Whether this was
-    /// news.
-    pub fn first_token(&mut self, claim: &Claim, cached_tokens: u32, now: Moment) -> bool {
-        let Some(reservation) = self.reservations.get_mut(claim.key) else {
-            return false;
-        };
-        if std::mem::replace(&mut reservation.started, true) {
-            return false;
-        }
-        if let Some(member) = self
-            .members
-            .tenant(reservation.slot, reservation.incarnation)
-        {
-            member.load.first_token(&mut reservation.share);
-        }
-        self.log.amend(reservation.decision, |decision| {
-            decision.record_first_token(cached_tokens, now);
-        });
-        true
-    }
-
-    /// Gives the place back, however the request ended. Whether the claim was still open.
-    pub fn release(&mut self, claim: &Claim, now: Moment) -> bool {
-        let Some(reservation) = self.reservations.take(claim.key) else {
-            return false;
-        };
-        let Reservation {
-            slot,
-            incarnation,
-            chain,
-            share,
-            decision,
-            ..
-        } = reservation;
-        if let Some(member) = self.members.tenant(slot, incarnation) {
-            member.load.remove(share);
-            self.active.release(slot, &chain);
-            if member.load.in_flight == 0 {
-                // Nothing can be in use. Usually nothing is left; see `active_blocks` for
-                // the one case in which something may be.
-                self.active.forget(slot);
-            }
-            self.completions.record(now);
-        }
-        self.log
-            .amend(decision, |decision| decision.record_end(now));
-        true
-    }
-
     pub fn mode(&self) -> Mode {
         self.config.mode
     }
 
-    /// Changes the policy from the next request on. Requests under way are not touched.
+    /// Changes the policy from the next request on, those that wait included: call
+    /// [`ready`](Self::ready). Requests under way are not touched.
     pub fn set_mode(&mut self, mode: Mode) {
         self.config.mode = mode;
         self.policy = mode.policy();
@@ -308,6 +272,7 @@ impl State {
             active_blocks: blocks_in_use(&self.active, slot, member),
             indexed_blocks: self.index.held(slot) as u64,
             feed: member.profile.feed.state(),
+            learned: Learned::of(member),
         };
         self.members.iter().map(view).collect()
     }
@@ -322,12 +287,17 @@ impl State {
         self.reservations.len()
     }
 
-    /// Requests beyond their worker's slots: what waits in the engines.
+    /// Requests that wait for a slot, here or beyond their worker's slots in the engines.
     pub fn total_queued(&self) -> u64 {
         let beyond = |(_, member): (usize, &Member)| {
             u64::from(member.load.in_flight.saturating_sub(member.slots))
         };
-        self.members.iter().map(beyond).sum()
+        self.members.iter().map(beyond).sum::<u64>() + self.queue.len() as u64
+    }
+
+    /// Requests that wait here.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
     }
 
     /// Difference between the most and the fewest requests in flight on a member.
@@ -342,59 +312,5 @@ impl State {
     /// Blocks confirmed by events, and blocks expected because of requests under way.
     pub fn known_blocks(&self) -> (usize, usize) {
         (self.index.len(), self.active.len())
-    }
-
-    fn reserve(&mut self, query: &RouteQuery<'_>, chosen: &Candidate) -> Key {
-        let (slot, member) = self
-            .members
-            .get_mut(chosen.worker)
-            .expect("candidates are members");
-        let share = Share {
-            prefill_tokens: query.prompt_tokens - chosen.cached_tokens,
-            partial_block: query.has_partial_block(self.config.block_size),
-        };
-        member.load.add(share);
-        self.active.acquire(slot, query.chain);
-        self.reservations.insert(Reservation {
-            slot,
-            incarnation: member.incarnation,
-            chain: query.chain.into(),
-            share,
-            started: false,
-            decision: self.log.next_number(),
-        })
-    }
-
-    fn record(&mut self, query: &RouteQuery<'_>, claim: &Claim, reason: Reason, now: Moment) {
-        self.log.push(Decision {
-            number: claim.decision,
-            at: now,
-            request: query.request.clone(),
-            mode: self.policy.name(),
-            prompt_tokens: query.prompt_tokens,
-            blocks: query.chain.len() as u32,
-            winner: claim.worker,
-            reason,
-            candidates: self.survey.candidates.clone(),
-            excluded: self.survey.excluded.clone(),
-            predicted_cached_tokens: claim.predicted_cached_tokens,
-            actual_cached_tokens: None,
-            outcome: Outcome::Placed,
-        });
-    }
-
-    /// Why nobody could be chosen: full workers may be asked again, others may not.
-    fn refusal(&mut self, now: Moment) -> RouteError {
-        if self
-            .survey
-            .excluded
-            .iter()
-            .any(|excluded| excluded.why == WhyNot::Full)
-        {
-            return RouteError::Saturated {
-                retry_after: self.completions.expected_wait(now),
-            };
-        }
-        RouteError::NoWorker
     }
 }

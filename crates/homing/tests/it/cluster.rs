@@ -39,6 +39,11 @@ pub(crate) struct Setup {
     pub(crate) workers: u64,
     pub(crate) queue_limit: u32,
     pub(crate) profile: Profile,
+    /// Seed of router and answers, where a test cares.
+    pub(crate) seed: Option<u64>,
+    /// What workers say, if not our articles.
+    pub(crate) answers: Option<Arc<AnswerBank>>,
+    pub(crate) decisions_kept: usize,
 }
 
 impl Default for Setup {
@@ -49,31 +54,29 @@ impl Default for Setup {
             workers: 3,
             queue_limit: 256,
             profile,
+            seed: None,
+            answers: None,
+            decisions_kept: 100,
         }
     }
 }
 
 impl Cluster {
     pub(crate) async fn start(setup: Setup) -> Self {
-        let Setup {
-            mode,
-            workers,
-            queue_limit,
-            profile,
-        } = setup;
+        let (profile, workers) = (&setup.profile, setup.workers);
         let clock = Clock::start();
         let registry = Registry::new();
         let preprocessor = Preprocessor::embedded(PreprocessConfig {
             max_context_tokens: profile.max_context_tokens,
             ..PreprocessConfig::default()
         });
-        let answers = answers(&preprocessor);
+        let answers = setup.answers.unwrap_or_else(|| articles(&preprocessor));
         let config = RouterConfig {
-            mode: mode.parse().unwrap(),
-            seed: 1,
+            mode: setup.mode.parse().unwrap(),
+            seed: setup.seed.unwrap_or(1),
             block_size: profile.block_size,
-            queue_limit,
-            decisions_kept: 100,
+            queue_limit: setup.queue_limit,
+            decisions_kept: setup.decisions_kept,
         };
         let router = Router::new(config, &registry, clock);
         let (roster, changes) = roster();
@@ -89,6 +92,7 @@ impl Cluster {
         let config = FrontendConfig {
             max_requests: 1000,
             max_body_bytes: 1 << 20,
+            max_queue_wait: None,
             access: Access::Open,
             block_size: profile.block_size as usize,
         };
@@ -101,7 +105,8 @@ impl Cluster {
         let mut started = Vec::new();
         for id in 0..workers {
             let card = profile.card(WorkerId(id), &format!("worker-{id}"));
-            let executor = SimExecutor::new(&profile, Arc::clone(&answers), 42);
+            let seed = setup.seed.unwrap_or(42);
+            let executor = SimExecutor::new(profile, Arc::clone(&answers), seed);
             let (worker, member) = Worker::start(card, executor, &context);
             roster.announce(Change::Joined(member)).await;
             started.push(worker);
@@ -173,7 +178,7 @@ pub(crate) async fn bytes(response: Response<Body>) -> Bytes {
     response.into_body().collect().await.unwrap().to_bytes()
 }
 
-fn answers(preprocessor: &Preprocessor) -> Arc<AnswerBank> {
+fn articles(preprocessor: &Preprocessor) -> Arc<AnswerBank> {
     let encode = |text: &str| preprocessor.encode_plain(text).unwrap();
     let articles = corpus::articles().iter().map(|article| {
         article

@@ -4,5 +4,6 @@
 
 mod cluster;
 mod failures;
+mod same_system;
 mod serving;
 mod virtual_time;

@@ -294,7 +294,7 @@ fn control() -> Value {
     let settings = json!({
         "mode": {
             "enum": [
-                "round-robin", "random", "least-loaded", "power-of-two", "kv-blocks",
+                "kv", "kv-blocks", "round-robin", "random", "least-loaded", "power-of-two",
             ]
         },
         "overlap_score_weight": { "type": "number", "minimum": 0 },

@@ -8,6 +8,8 @@ use super::*;
 use crate::decision::Outcome;
 use crate::state::tests::{card, chain, stored};
 
+mod late_binding;
+
 fn router(mode: &str, workers: u64) -> (Router, Registry) {
     let registry = Registry::new();
     let config = RouterConfig {
@@ -21,13 +23,23 @@ fn router(mode: &str, workers: u64) -> (Router, Registry) {
     (router, registry)
 }
 
-fn route(router: &Router, chain: &[BlockHash]) -> Result<Placement, RouteError> {
-    router.route(&RouteQuery {
+fn query(chain: &[BlockHash]) -> RouteQuery<'_> {
+    RouteQuery {
         request: RequestId::new("r"),
         prompt_tokens: chain.len() as u32 * 32,
         chain,
         excluded: &[],
-    })
+        priority: 0,
+        deadline: None,
+    }
+}
+
+/// Routes a request that does not have to wait.
+fn route(router: &Router, chain: &[BlockHash]) -> Result<Placement, RouteError> {
+    match router.try_route(&query(chain))? {
+        Routed::Placed(placement) => Ok(placement),
+        Routed::Waiting(turn) => panic!("{turn:?}"),
+    }
 }
 
 /// The value of the metric line that begins with `series`.

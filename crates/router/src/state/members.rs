@@ -9,6 +9,7 @@ use std::sync::Arc;
 use contract::{WorkerCard, WorkerId, WorkerStatus};
 
 use crate::feed::Feed;
+use crate::learn::{Learner, Occupancy, Outlook, Priors, Slots};
 use crate::load::Load;
 
 /// A worker, and the router's books about it.
@@ -18,9 +19,12 @@ use crate::load::Load;
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) worker: WorkerId,
+    /// As the card says, or as learned when it does not.
     pub(super) slots: u32,
     pub(super) draining: bool,
     pub(super) load: Load,
+    pub(super) outlook: Outlook,
+    pub(super) total_blocks: u32,
     pub(super) incarnation: u64,
     pub(super) profile: Box<Profile>,
 }
@@ -32,6 +36,22 @@ pub(super) struct Profile {
     /// As the worker last reported; for display. Decisions use [`Member::load`].
     pub(super) status: WorkerStatus,
     pub(super) feed: Feed,
+    pub(super) learner: Learner,
+    pub(super) occupancy: Occupancy,
+    /// Only when the card does not say.
+    pub(super) slots: Option<Slots>,
+    /// Requests in a row that found much less in the cache than events had confirmed.
+    pub(super) contradictions: u32,
+}
+
+impl Member {
+    /// Takes over what has been learned.
+    pub(super) fn heed(&mut self) {
+        self.outlook = self.profile.learner.outlook();
+        if let Some(slots) = &self.profile.slots {
+            self.slots = slots.count();
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -44,7 +64,7 @@ pub(super) struct Members {
 
 impl Members {
     /// Adds a worker that is not a member, in the lowest free slot.
-    pub(super) fn add(&mut self, card: WorkerCard) -> usize {
+    pub(super) fn add(&mut self, card: WorkerCard, priors: &Priors) -> usize {
         let free = self.by_slot.iter().position(Option::is_none);
         let slot = free.unwrap_or(self.by_slot.len());
         if slot == self.by_slot.len() {
@@ -53,16 +73,24 @@ impl Members {
         let position = self.slots.partition_point(|(worker, _)| *worker < card.id);
         self.slots.insert(position, (card.id, slot));
         self.incarnations += 1;
+        let learner = Learner::new(priors);
+        let learned_slots = (card.slots == 0).then(Slots::default);
         self.by_slot[slot] = Some(Member {
             worker: card.id,
-            slots: card.slots,
+            slots: learned_slots.map_or(card.slots, |slots| slots.count()),
             draining: false,
             load: Load::default(),
+            outlook: learner.outlook(),
+            total_blocks: card.total_blocks,
             incarnation: self.incarnations,
             profile: Box::new(Profile {
                 card: Arc::new(card),
                 status: WorkerStatus::default(),
                 feed: Feed::default(),
+                learner,
+                occupancy: Occupancy::default(),
+                slots: learned_slots,
+                contradictions: 0,
             }),
         });
         slot
@@ -97,6 +125,11 @@ impl Members {
         self.by_slot[slot]
             .as_mut()
             .filter(|member| member.incarnation == incarnation)
+    }
+
+    /// In no particular order.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Member> {
+        self.by_slot.iter_mut().flatten()
     }
 
     /// Slots ever let: what arrays by slot must have room for.

@@ -3,19 +3,28 @@
 //! Every member is looked at once. Those that may not take it are kept with the reason,
 //! because a decision is only explained if it says who was passed over.
 
+use contract::WorkerId;
+
 use super::members::{Member, Members};
 use crate::active_blocks::ActiveBlocks;
 use crate::config::RouterConfig;
 use crate::decision::{Excluded, WhyNot};
-use crate::policy::Candidate;
+use crate::policy::{Candidate, FleetView, Holder};
 use crate::prefix_index::PrefixIndex;
 use crate::query::RouteQuery;
+use crate::queue::HOME_TOKENS;
+
+/// The share of its blocks at which a cache counts as full. Engines keep it there once it
+/// has filled up, less what their events have not said yet.
+const FULL_CACHE: f64 = 0.95;
 
 /// The members, sorted for one request. Kept between requests for its memory only.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     pub(super) candidates: Vec<Candidate>,
     pub(super) excluded: Vec<Excluded>,
+    /// Candidates and those that are only excluded for being full.
+    pub(super) fleet: FleetView,
     /// Leading blocks of the prompt that are held, by slot.
     held: Vec<u32>,
     /// Leading blocks of the prompt that are in use, by slot.
@@ -40,24 +49,72 @@ impl Survey {
     pub(super) fn take(&mut self, books: Books<'_>, query: &RouteQuery<'_>) {
         self.candidates.clear();
         self.excluded.clear();
+        self.fleet = FleetView::default();
         books.index.overlap(query.chain, &mut self.held);
         books.active.overlap(query.chain, &mut self.used);
         for (slot, member) in books.members.iter() {
-            if let Some(why) = why_not(books.config, member, query) {
-                self.excluded.push(Excluded {
-                    worker: member.worker,
-                    why,
-                });
+            let why = why_not(books.config, member, query);
+            if matches!(why, None | Some(WhyNot::Full)) {
+                self.fleet.in_flight += u64::from(member.load.in_flight);
+                self.fleet.slots += u64::from(member.slots);
+            }
+            if let Some(why) = why {
+                let worker = member.worker;
+                self.excluded.push(Excluded { worker, why });
+                if why == WhyNot::Full {
+                    self.note_full_holder(worker, self.cached_tokens(slot, books.config, query));
+                }
                 continue;
             }
             let known = Known {
                 held: self.held[slot],
                 used: self.used[slot],
                 in_use: blocks_in_use(books.active, slot, member),
+                indexed: books.index.held(slot),
             };
             self.candidates
                 .push(candidate(books.config, member, query, known));
         }
+    }
+
+    /// Whether `home` is among the best places for the request, free or not: it would have
+    /// to compute at most [`HOME_TOKENS`] more there than anywhere.
+    pub(super) fn is_home(
+        &mut self,
+        books: Books<'_>,
+        query: &RouteQuery<'_>,
+        home: WorkerId,
+    ) -> bool {
+        books.index.overlap(query.chain, &mut self.held);
+        books.active.overlap(query.chain, &mut self.used);
+        let (mut here, mut most) = (0, 0);
+        for (slot, member) in books.members.iter() {
+            if member.draining || query.excluded.contains(&member.worker) {
+                continue;
+            }
+            let cached = self.cached_tokens(slot, books.config, query);
+            most = most.max(cached);
+            if member.worker == home {
+                here = cached;
+            }
+        }
+        here + HOME_TOKENS >= most
+    }
+
+    fn note_full_holder(&mut self, worker: WorkerId, cached_tokens: u32) {
+        let holder = &mut self.fleet.full_holder;
+        if holder.is_none_or(|holder| holder.cached_tokens < cached_tokens) {
+            *holder = Some(Holder {
+                worker,
+                cached_tokens,
+            });
+        }
+    }
+
+    /// Prompt tokens that the worker in that slot would reuse.
+    fn cached_tokens(&self, slot: usize, config: &RouterConfig, query: &RouteQuery<'_>) -> u32 {
+        // Both are depths into the same chain, so the union of the two is the deeper one.
+        reusable_tokens(config, query, self.held[slot].max(self.used[slot]))
     }
 }
 
@@ -70,6 +127,27 @@ struct Known {
     used: u32,
     /// All blocks that its requests under way use.
     in_use: u32,
+    /// All blocks that its events confirmed.
+    indexed: usize,
+}
+
+/// How much of the prompt a worker reuses that holds so many of its leading blocks.
+pub(super) fn reusable_tokens(config: &RouterConfig, query: &RouteQuery<'_>, blocks: u32) -> u32 {
+    // An engine computes at least the last token, so a prompt that ends with a block never
+    // reuses that block.
+    let most = query.prompt_tokens.saturating_sub(1) / config.block_size;
+    blocks.min(most) * config.block_size
+}
+
+/// Whether a worker may be sent another request. Where requests wait in the router, it
+/// needs a free slot; elsewhere, a place in the engine's queue will do.
+pub(super) fn has_room(config: &RouterConfig, member: &Member) -> bool {
+    let places = if config.mode.binds_late() {
+        member.slots
+    } else {
+        member.slots.saturating_add(config.queue_limit)
+    };
+    member.load.in_flight < places
 }
 
 /// Blocks that a worker's requests under way use, shared ones counted once.
@@ -82,7 +160,7 @@ fn why_not(config: &RouterConfig, member: &Member, query: &RouteQuery<'_>) -> Op
         Some(WhyNot::Draining)
     } else if query.excluded.contains(&member.worker) {
         Some(WhyNot::Tried)
-    } else if member.load.in_flight >= member.slots.saturating_add(config.queue_limit) {
+    } else if !has_room(config, member) {
         Some(WhyNot::Full)
     } else {
         None
@@ -97,12 +175,8 @@ fn candidate(
 ) -> Candidate {
     let block_size = config.block_size;
     let blocks = query.chain.len() as u32;
-    // Both are depths into the same chain, so the union of the two is the deeper one.
     let overlap_blocks = known.held.max(known.used);
-    // An engine computes at least the last token, so a prompt that ends with a block never
-    // reuses that block.
-    let reusable_blocks = query.prompt_tokens.saturating_sub(1) / block_size;
-    let cached_tokens = overlap_blocks.min(reusable_blocks) * block_size;
+    let cached_tokens = reusable_tokens(config, query, overlap_blocks);
     let pending_prefill_tokens = member.load.pending_prefill_tokens;
     let uncached_tokens = u64::from(query.prompt_tokens.saturating_sub(cached_tokens));
     Candidate {
@@ -115,6 +189,11 @@ fn candidate(
         prefill_blocks: (pending_prefill_tokens + uncached_tokens) as f64 / f64::from(block_size),
         decode_blocks: known.in_use,
         new_blocks: blocks - known.used + u32::from(query.has_partial_block(block_size)),
+        confirmed_blocks: known.held,
+        cache_full: member.total_blocks > 0
+            && known.indexed as f64 >= FULL_CACHE * f64::from(member.total_blocks),
+        outlook: member.outlook,
+        terms: None,
         cost: None,
     }
 }

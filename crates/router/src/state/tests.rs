@@ -6,9 +6,15 @@ use contract::random::mix;
 use contract::{GpuSpec, KvEvent, LocalHash, ModelName, RequestId, StoredBlock};
 use expect_test::{Expect, expect};
 
-use super::*;
-use crate::mode::{BlockWeights, ModeName};
+use contract::BlockHash;
 
+use super::*;
+use crate::decision::WhyNot;
+use crate::mode::{BlockWeights, ModeName};
+use crate::policy::Candidate;
+use crate::query::{Claim, Placed, RouteError, RouteQuery};
+
+mod late_binding;
 mod model;
 
 const BLOCK_SIZE: u32 = 32;
@@ -88,8 +94,19 @@ fn place_but(
         prompt_tokens: chain.len() as u32 * BLOCK_SIZE,
         chain,
         excluded: &excluded,
+        priority: 0,
+        deadline: None,
     };
-    state.place(&query, at(0))
+    state.place(&query, at(0)).map(placed_now)
+}
+
+/// The claim of a request that did not have to wait.
+#[track_caller]
+pub(crate) fn placed_now(placed: Placed) -> Claim {
+    match placed {
+        Placed::Now(claim) => claim,
+        Placed::Waiting(ticket) => panic!("{ticket:?} waits"),
+    }
 }
 
 fn place(state: &mut State, chain: &[BlockHash]) -> Claim {
@@ -268,6 +285,8 @@ fn full_workers_are_skipped_and_then_the_request_is_refused() {
         prompt_tokens: 32,
         chain: &prompt,
         excluded: &[],
+        priority: 0,
+        deadline: None,
     };
     let refused = state.place(&query, at(19)).unwrap_err();
     assert_eq!(
@@ -422,6 +441,7 @@ fn decisions_and_workers_read_well_as_json() {
     state.release(&claim, at(5));
     let mut decision = serde_json::to_value(&state.decisions(1)[0]).unwrap();
     decision["candidates"].as_array_mut().unwrap().truncate(1);
+    assert!(decision["predicted_ttft_ms"].take().is_number());
     expect![[r#"
         {
           "actual_cached_tokens": 2336,
@@ -429,6 +449,7 @@ fn decisions_and_workers_read_well_as_json() {
           "blocks": 100,
           "candidates": [
             {
+              "cache_full": false,
               "cached_tokens": 640,
               "cost": 90.0,
               "decode_blocks": 10,
@@ -442,6 +463,7 @@ fn decisions_and_workers_read_well_as_json() {
             }
           ],
           "excluded": [],
+          "hot_spread": false,
           "mode": "kv-blocks",
           "number": 4,
           "outcome": {
@@ -450,7 +472,9 @@ fn decisions_and_workers_read_well_as_json() {
             "state": "ended"
           },
           "predicted_cached_tokens": 2400,
+          "predicted_ttft_ms": null,
           "prompt_tokens": 3200,
+          "queued_ms": 0.0,
           "reason": "lowest cost 30.00",
           "request": "r",
           "winner": 2
@@ -460,7 +484,8 @@ fn decisions_and_workers_read_well_as_json() {
     let mut worker = serde_json::to_value(&state.workers()[0]).unwrap();
     worker["card"] = worker["card"]["name"].take();
     worker["status"] = worker["status"]["running"].take();
-    expect![[r#"{"active_blocks":10,"card":"worker-1","draining":true,"feed":"live","in_flight":1,"indexed_blocks":20,"pending_prefill_tokens":0,"status":0}"#]]
+    assert!(worker["learned"].take()["step_ms"].as_f64() > Some(1.0));
+    expect![[r#"{"active_blocks":10,"card":"worker-1","draining":true,"feed":"live","in_flight":1,"indexed_blocks":20,"learned":null,"pending_prefill_tokens":0,"status":0}"#]]
         .assert_eq(&worker.to_string());
     expect![[r#"{"mode":"kv-blocks","overlap_score_weight":1.0,"router_temperature":0.0}"#]]
         .assert_eq(&serde_json::to_string(&state.mode()).unwrap());

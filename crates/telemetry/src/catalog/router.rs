@@ -61,4 +61,21 @@ metrics! {
         &[],
         "Requests in flight on the busiest worker less those on the idlest.",
     );
+    ROUTER_QUEUE_WAIT_SECONDS = Metric::histogram(
+        "homing_router_queue_wait_seconds",
+        &[],
+        buckets::QUEUE_TIME,
+        "Time that a request waited in the router until a worker had a free slot; requests that found one at once are not counted.",
+    );
+    ROUTER_HOT_SPREAD_TOTAL = Metric::counter(
+        "homing_router_hot_spread_total",
+        &[],
+        "Requests placed away from a worker that holds much more of their prompt, because it was full or would have taken longer.",
+    );
+    ROUTER_TTFT_ERROR_SECONDS = Metric::histogram(
+        "homing_router_ttft_error_seconds",
+        &["worker_id"],
+        buckets::TIME_TO_FIRST_TOKEN,
+        "Difference between the predicted and the actual time from dispatch to first token, either way.",
+    );
 }

@@ -2,7 +2,7 @@
 //!
 //! The model keeps lists and sets and counts them each time. Workers in it are engines that
 //! store chains and evict leaf first, over a feed that loses batches; requests may end
-//! before or after their worker.
+//! before or after their worker, or give up while they wait for one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
+use crate::queue::Ticket;
 
 const WORKERS: u64 = 4;
 const SMALL_BLOCK: u32 = 4;
@@ -38,6 +39,22 @@ fn depth(set: &BTreeSet<Path>, path: &[u8]) -> usize {
         .count()
 }
 
+/// A request before it has a place.
+#[derive(Clone, Debug)]
+struct Asked {
+    path: Path,
+    /// Tokens after the last full block.
+    prompt_tail: u32,
+    tried: Option<u64>,
+    priority: i32,
+}
+
+impl Asked {
+    fn prompt_tokens(&self) -> u32 {
+        (self.path.len() as u32 * SMALL_BLOCK + self.prompt_tail).max(1)
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Operation {
     Join {
@@ -50,16 +67,19 @@ enum Operation {
     Drain {
         worker: u64,
     },
-    Place {
-        path: Path,
-        tail: u32,
-        tried: Option<u64>,
-    },
+    Place(Asked),
     FirstToken {
         request: Index,
     },
+    Progress {
+        request: Index,
+        tokens: u32,
+    },
     Release {
         request: Index,
+    },
+    Cancel {
+        waiting: Index,
     },
     Store {
         worker: u64,
@@ -89,10 +109,18 @@ fn operations() -> impl Strategy<Value = Operation> {
             .prop_map(|(worker, restarted)| Operation::Join { worker, restarted }),
         1 => worker().prop_map(|worker| Operation::Leave { worker }),
         1 => worker().prop_map(|worker| Operation::Drain { worker }),
-        8 => (path(), 0..SMALL_BLOCK, prop::option::weighted(0.2, worker()))
-            .prop_map(|(path, tail, tried)| Operation::Place { path, tail, tried }),
+        8 => (path(), 0..SMALL_BLOCK, prop::option::weighted(0.2, worker()), 0..2)
+            .prop_map(|(path, tail, tried, priority)| Operation::Place(Asked {
+                path,
+                prompt_tail: tail,
+                tried,
+                priority,
+            })),
         4 => request().prop_map(|request| Operation::FirstToken { request }),
+        2 => (request(), 0_u32..100)
+            .prop_map(|(request, tokens)| Operation::Progress { request, tokens }),
         5 => request().prop_map(|request| Operation::Release { request }),
+        1 => any::<Index>().prop_map(|waiting| Operation::Cancel { waiting }),
         4 => (worker(), path(), lost())
             .prop_map(|(worker, path, lost)| Operation::Store { worker, path, lost }),
         4 => (worker(), any::<Index>(), lost())
@@ -130,6 +158,7 @@ struct World {
     state: State,
     engines: BTreeMap<u64, Engine>,
     requests: Vec<Request>,
+    waiting: BTreeMap<Ticket, Asked>,
     memberships: usize,
 }
 
@@ -146,6 +175,7 @@ impl World {
             state: State::new(config),
             engines,
             requests: Vec::new(),
+            waiting: BTreeMap::new(),
             memberships: 0,
         }
     }
@@ -164,7 +194,9 @@ impl World {
     }
 
     fn may_take(&self, worker: u64, tried: Option<u64>) -> Option<WhyNot> {
-        let full = self.requests_on(worker).count() as u32 >= SLOTS + QUEUE_LIMIT;
+        let late = self.state.mode().binds_late();
+        let places = if late { SLOTS } else { SLOTS + QUEUE_LIMIT };
+        let full = self.requests_on(worker).count() as u32 >= places;
         let engine = &self.engines[&worker];
         [
             (engine.draining, WhyNot::Draining),
@@ -216,51 +248,98 @@ impl World {
         engine.disturbed = engine.sequence > 0;
     }
 
-    fn place(&mut self, path: Path, tail: u32, tried: Option<u64>) {
-        let prompt_tokens = (path.len() as u32 * SMALL_BLOCK + tail).max(1);
-        let excluded: Vec<WorkerId> = tried.into_iter().map(WorkerId).collect();
+    fn members(&self) -> impl Iterator<Item = u64> {
+        (0..WORKERS).filter(|worker| self.engines[worker].member.is_some())
+    }
+
+    /// Why each member may not take a request, if so.
+    fn why_not(&self, tried: Option<u64>) -> BTreeMap<u64, Option<WhyNot>> {
+        self.members()
+            .map(|worker| (worker, self.may_take(worker, tried)))
+            .collect()
+    }
+
+    fn place(&mut self, asked: Asked) {
+        let excluded: Vec<WorkerId> = asked.tried.into_iter().map(WorkerId).collect();
         let query = RouteQuery {
             request: RequestId::new("r"),
-            prompt_tokens,
-            chain: &blocks(&path),
+            prompt_tokens: asked.prompt_tokens(),
+            chain: &blocks(&asked.path),
             excluded: &excluded,
+            priority: asked.priority,
+            deadline: None,
         };
-        let members: Vec<u64> = (0..WORKERS)
-            .filter(|worker| self.engines[worker].member.is_some())
-            .collect();
-        let why_not: BTreeMap<u64, Option<WhyNot>> = members
-            .iter()
-            .map(|&worker| (worker, self.may_take(worker, tried)))
-            .collect();
-        let claim = match self.state.place(&query, at(0)) {
-            Ok(claim) => claim,
+        let why_not = self.why_not(asked.tried);
+        let full = why_not
+            .values()
+            .filter(|why| **why == Some(WhyNot::Full))
+            .count();
+        match self.state.place(&query, at(0)) {
+            Ok(Placed::Now(claim)) => self.placed(asked, claim, &why_not),
+            Ok(Placed::Waiting(ticket)) => {
+                assert!(self.state.mode().binds_late());
+                assert!(full > 0 && why_not.values().all(Option::is_some));
+                self.waiting.insert(ticket, asked);
+            }
             Err(error) => {
                 assert!(why_not.values().all(Option::is_some));
-                let saturated = why_not.values().any(|why| *why == Some(WhyNot::Full));
-                assert_eq!(matches!(error, RouteError::Saturated { .. }), saturated);
-                return;
+                let saturated = matches!(error, RouteError::Saturated { .. });
+                assert_eq!(saturated, full > 0);
+                if saturated && self.state.mode().binds_late() {
+                    assert!(self.waiting.len() >= full * QUEUE_LIMIT as usize);
+                }
             }
-        };
+        }
+    }
+
+    fn placed(&mut self, asked: Asked, claim: Claim, why_not: &BTreeMap<u64, Option<WhyNot>>) {
+        let prompt_tokens = asked.prompt_tokens();
         let decision = &self.state.decisions(1)[0];
         let candidates: Vec<u64> = decision.candidates.iter().map(|row| row.worker.0).collect();
-        let expected: Vec<u64> = members
-            .iter()
-            .copied()
-            .filter(|worker| why_not[worker].is_none())
-            .collect();
+        let open = why_not.iter().filter(|(_, why)| why.is_none());
+        let expected: Vec<u64> = open.map(|(&worker, _)| worker).collect();
         assert_eq!(candidates, expected);
         for row in &decision.candidates {
-            self.check_row(row, &path, prompt_tokens);
+            self.check_row(row, &asked.path, prompt_tokens);
         }
         let worker = claim.worker.0;
+        if self.state.mode().binds_late() {
+            let before = self.requests_on(worker).count() as u32;
+            assert!(before < SLOTS, "sent to a full worker");
+        }
         self.requests.push(Request {
             claim,
             worker,
             member: self.engines[&worker].member,
-            path,
+            path: asked.path,
             partial: !prompt_tokens.is_multiple_of(SMALL_BLOCK),
             pending: prompt_tokens - claim.predicted_cached_tokens,
         });
+    }
+
+    /// Lets those who wait have what there is, as an owner of a state has to.
+    fn serve(&mut self) {
+        while let Some((ticket, claim)) = self.state.ready(at(0)) {
+            let asked = self.waiting.remove(&ticket).expect("it waited");
+            let why_not = self.why_not(asked.tried);
+            self.placed(asked, claim, &why_not);
+        }
+        for ticket in self.state.stranded() {
+            let asked = self.waiting.remove(&ticket).expect("it waited");
+            let left = self.why_not(asked.tried);
+            assert!(
+                left.values()
+                    .all(|why| matches!(why, Some(why) if *why != WhyNot::Full))
+            );
+        }
+        for asked in self.waiting.values() {
+            let left = self.why_not(asked.tried);
+            assert!(left.values().all(Option::is_some), "room is left unused");
+            assert!(
+                left.values().any(|why| *why == Some(WhyNot::Full)),
+                "stranded"
+            );
+        }
     }
 
     fn check_row(&self, row: &Candidate, path: &[u8], prompt_tokens: u32) {
@@ -292,13 +371,28 @@ impl World {
                 self.engines.get_mut(&worker).unwrap().draining = true;
                 self.state.drain(WorkerId(worker));
             }
-            Operation::Place { path, tail, tried } => self.place(path, tail, tried),
+            Operation::Place(asked) => self.place(asked),
             Operation::FirstToken { request } => {
                 if !self.requests.is_empty() {
                     let request = request.get_mut(&mut self.requests);
                     let news = self.state.first_token(&request.claim, 0, at(0));
                     assert_eq!(news, request.pending > 0);
                     request.pending = 0;
+                }
+            }
+            Operation::Progress { request, tokens } => {
+                if !self.requests.is_empty() {
+                    let request = request.get(&self.requests);
+                    self.state.progress(&request.claim, tokens, at(1));
+                }
+            }
+            Operation::Cancel { waiting } => {
+                if !self.waiting.is_empty() {
+                    let position = waiting.index(self.waiting.len());
+                    let (&ticket, _) = self.waiting.iter().nth(position).unwrap();
+                    self.waiting.remove(&ticket);
+                    assert!(self.state.cancel(ticket));
+                    assert!(!self.state.cancel(ticket));
                 }
             }
             Operation::Release { request } => {
@@ -369,6 +463,7 @@ impl World {
 
     fn check(&self) {
         assert_eq!(self.state.in_flight(), self.requests.len());
+        assert_eq!(self.state.waiting(), self.waiting.len());
         let views = self.state.workers();
         let members = self
             .engines
@@ -413,11 +508,18 @@ proptest! {
         world.join(1, true);
         for operation in operations {
             world.apply(operation);
+            world.serve();
             world.check();
         }
-        for request in std::mem::take(&mut world.requests) {
+        while let Some(request) = world.requests.pop() {
             world.state.release(&request.claim, at(0));
+            world.serve();
         }
+        // Whoever still waits does so for workers that do not take anything.
+        for &ticket in world.waiting.keys() {
+            prop_assert!(world.state.cancel(ticket));
+        }
+        world.waiting.clear();
         world.check();
         let (_, expected) = world.state.known_blocks();
         prop_assert_eq!(expected, 0);

@@ -1,0 +1,91 @@
+//! How far an experiment is: a bar on a terminal, a line for each cell elsewhere.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use contract::Clock;
+use sweep::Progress;
+
+use crate::print;
+
+const BAR_CELLS: usize = 30;
+
+#[derive(Debug)]
+pub(super) struct Meter {
+    is_terminal: bool,
+    clock: Clock,
+}
+
+impl Meter {
+    pub(super) fn start() -> Self {
+        Self {
+            is_terminal: std::io::stderr().is_terminal(),
+            clock: Clock::start(),
+        }
+    }
+
+    pub(super) fn show(&self, progress: Progress<'_>) {
+        let left = remaining(self.clock.now().as_secs_f64(), progress.share);
+        if self.is_terminal {
+            print::status(format_args!("{}", bar(progress, left)));
+        } else {
+            let Progress {
+                done, total, label, ..
+            } = progress;
+            print::note(format_args!(
+                "{done}/{total} {label} ({:.0} s left)",
+                left.as_secs_f64()
+            ));
+        }
+    }
+
+    /// Leaves no half-drawn bar behind.
+    pub(super) fn clear(&self) {
+        if self.is_terminal {
+            print::status(format_args!(""));
+        }
+    }
+}
+
+/// What is left if the rest goes as what is done.
+fn remaining(elapsed: f64, share: f64) -> Duration {
+    Duration::try_from_secs_f64(elapsed * (1.0 - share) / share).unwrap_or_default()
+}
+
+fn bar(progress: Progress<'_>, left: Duration) -> String {
+    let filled = (progress.share * BAR_CELLS as f64).round() as usize;
+    format!(
+        "[{:<BAR_CELLS$}] {}/{}  {:.0} s left  {}",
+        "#".repeat(filled.min(BAR_CELLS)),
+        progress.done,
+        progress.total,
+        left.as_secs_f64(),
+        progress.label
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_is_expected_to_go_as_what_is_done() {
+        assert_eq!(remaining(10.0, 0.5), Duration::from_secs(10));
+        assert_eq!(remaining(10.0, 0.25), Duration::from_secs(30));
+        assert_eq!(remaining(10.0, 1.0), Duration::ZERO);
+        assert_eq!(remaining(0.0, 0.0), Duration::ZERO, "nothing is known yet");
+    }
+
+    #[test]
+    fn the_bar_fills() {
+        let progress = Progress {
+            done: 2,
+            total: 4,
+            share: 0.5,
+            label: "kv at 60",
+        };
+        let bar = bar(progress, Duration::from_secs(7));
+        assert_eq!(bar.matches('#').count(), BAR_CELLS / 2);
+        assert!(bar.ends_with("2/4  7 s left  kv at 60"));
+    }
+}

@@ -1,0 +1,224 @@
+//! Each term alone, then what they trade against each other.
+
+use super::*;
+use crate::policy::FleetView;
+use crate::policy::tests::{REQUEST, busy, idle};
+
+fn held(worker: u64, cached_tokens: u32) -> Candidate {
+    Candidate {
+        cached_tokens,
+        ..idle(worker)
+    }
+}
+
+/// The fleet of exactly these workers.
+fn request(candidates: &[Candidate]) -> RequestView {
+    RequestView {
+        fleet: FleetView {
+            in_flight: candidates.iter().map(|one| u64::from(one.in_flight)).sum(),
+            slots: candidates.iter().map(|one| u64::from(one.slots)).sum(),
+            full_holder: None,
+        },
+        ..REQUEST
+    }
+}
+
+fn chosen(candidates: &[Candidate]) -> (u64, Reason) {
+    let mut rows = candidates.to_vec();
+    let choice = Kv.choose(&request(candidates), &mut rows, &mut Draws::new(3));
+    (rows[choice.index].worker.0, choice.reason)
+}
+
+#[test]
+fn each_term_in_milliseconds() {
+    // The priors: 8,000 tokens/s, 30 ms and 0.3 ms a request, two steps, 500 tokens.
+    let alone = idle(1);
+    for (name, candidate, expected) in [
+        ("a cold prompt", alone, [460.0, 0.0, 0.0, 0.0]),
+        ("a warm one", held(1, 2400), [160.0, 0.0, 0.0, 0.0]),
+        (
+            "behind another",
+            Candidate {
+                pending_prefill_tokens: 800,
+                ..alone
+            },
+            [560.0, 0.0, 0.0, 0.0],
+        ),
+        (
+            "among ten: two longer steps, and 10 × (¼ × 400 ms + 500 × 0.3 ms)",
+            Candidate {
+                in_flight: 10,
+                ..alone
+            },
+            [466.0, 2500.0, 0.0, 0.0],
+        ),
+        (
+            "in a full cache, half of which is asked for",
+            Candidate {
+                cache_full: true,
+                ..alone
+            },
+            [460.0, 0.0, 600.0, 0.0],
+        ),
+        (
+            "behind a full batch of four: one slot every 30 s ÷ 4",
+            Candidate {
+                slots: 4,
+                in_flight: 4,
+                cached_tokens: 3200,
+                ..alone
+            },
+            [62.4, 600.0, 0.0, 7500.0],
+        ),
+    ] {
+        let terms = terms(&REQUEST, &candidate);
+        let found = [
+            terms.ttft_ms,
+            terms.decode_ms,
+            terms.eviction_ms,
+            terms.wait_ms,
+        ];
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((found - expected).abs() < 0.5, "{name}: {terms:?}");
+        }
+        let sum: f32 = expected.iter().sum();
+        assert!((terms.total() - f64::from(sum)).abs() < 2.0, "{name}");
+    }
+}
+
+#[test]
+fn faster_emptier_and_warmer_workers_win() {
+    let slow = |mut candidate: Candidate| {
+        candidate.outlook.prefill_seconds_per_token *= 2.0;
+        candidate.outlook.step_seconds *= 2.0;
+        candidate
+    };
+    for (name, candidates, expected) in [
+        ("warm over cold", vec![held(1, 1600), idle(2)], 1),
+        ("fast over slow", vec![slow(idle(1)), idle(2)], 2),
+        (
+            "slow and warm over fast and cold",
+            vec![slow(held(1, 3168)), idle(2)],
+            1,
+        ),
+        ("idle over busy", vec![busy(1, 20, 64), idle(2)], 2),
+        (
+            "busy and warm over idle and cold",
+            vec![
+                Candidate {
+                    in_flight: 2,
+                    ..held(1, 3168)
+                },
+                idle(2),
+            ],
+            1,
+        ),
+        (
+            "a cache with room over a full one",
+            vec![
+                Candidate {
+                    cache_full: true,
+                    ..idle(1)
+                },
+                busy(2, 1, 64),
+            ],
+            2,
+        ),
+    ] {
+        assert_eq!(chosen(&candidates).0, expected, "{name}");
+    }
+}
+
+#[test]
+fn a_crowded_worker_does_not_take_part_however_warm() {
+    // 60 of 64 against 30 of 64: the fleet's share is 47 %, the bound ¾.
+    let warm = Candidate {
+        in_flight: 60,
+        ..held(1, 3168)
+    };
+    let (worker, reason) = chosen(&[warm, busy(2, 30, 64)]);
+    assert_eq!(worker, 2);
+    assert!(matches!(
+        reason,
+        Reason::HotSpread {
+            holder: contract::WorkerId(1),
+            ..
+        }
+    ));
+    // When all are that full, it is fair.
+    assert_eq!(chosen(&[warm, busy(2, 60, 64)]).0, 1);
+    // A small worker is crowded sooner.
+    let small = Candidate {
+        in_flight: 7,
+        slots: 8,
+        ..held(1, 3168)
+    };
+    assert_eq!(chosen(&[small, busy(2, 20, 64)]).0, 2);
+}
+
+#[test]
+fn a_holder_that_is_full_or_dearer_is_named() {
+    let mut rows = vec![idle(1), idle(2)];
+    let full_holder = Some(Holder {
+        worker: contract::WorkerId(3),
+        cached_tokens: 3168,
+    });
+    let asked = RequestView {
+        fleet: FleetView {
+            in_flight: 64,
+            slots: 192,
+            full_holder,
+        },
+        ..REQUEST
+    };
+    let choice = Kv.choose(&asked, &mut rows, &mut Draws::new(3));
+    assert_eq!(
+        choice.reason.to_string(),
+        "hot prefix spread on purpose: worker 3 holds it but is full"
+    );
+    // A worker that has nearly as much is home too, whatever the other holds.
+    let mut rows = vec![held(1, 3168 - 255), idle(2)];
+    let choice = Kv.choose(&asked, &mut rows, &mut Draws::new(3));
+    assert!(matches!(choice.reason, Reason::Cheapest { .. }));
+    let (worker, reason) = chosen(&[
+        Candidate {
+            pending_prefill_tokens: 8000,
+            ..held(1, 3168)
+        },
+        idle(2),
+    ]);
+    assert_eq!(worker, 2);
+    assert_eq!(
+        reason.to_string(),
+        "hot prefix spread on purpose: worker 1 holds it but takes 604.0 ms more"
+    );
+}
+
+#[test]
+fn ties_go_to_the_emptier_share_and_then_to_chance() {
+    let mut wins = [0_u32; 4];
+    let mut draws = Draws::new(5);
+    // All free of charge, so that only the tie-break is left.
+    let free = |mut candidate: Candidate| {
+        candidate.outlook = crate::learn::Outlook::default();
+        candidate
+    };
+    let candidates = [
+        free(busy(1, 2, 8)),
+        free(busy(2, 4, 64)),
+        free(busy(3, 4, 64)),
+    ];
+    for _ in 0..1000 {
+        let mut rows = candidates.to_vec();
+        let choice = Kv.choose(&request(&candidates), &mut rows, &mut draws);
+        wins[rows[choice.index].worker.0 as usize] += 1;
+    }
+    assert_eq!(wins[1], 0);
+    assert!(wins[2].abs_diff(wins[3]) < 120, "{wins:?}");
+}
+
+#[test]
+fn an_only_candidate_is_called_that() {
+    let (worker, reason) = chosen(&[idle(4)]);
+    assert_eq!((worker, reason), (4, Reason::OnlyOne));
+}

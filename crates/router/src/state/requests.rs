@@ -1,0 +1,170 @@
+//! The life of a placed request: first token, progress, end.
+//!
+//! Each step settles the books and teaches: what the request was expected to do is compared
+//! with what it does.
+
+use contract::{BlockHash, Moment};
+
+use super::State;
+use super::members::Member;
+use crate::learn::{FirstToken, Mark};
+use crate::load::Share;
+use crate::query::Claim;
+
+/// So many requests in a row must find much less in a worker's cache than its events had
+/// confirmed before the events are doubted. Evictions on the way explain a few.
+const CONTRADICTIONS: u32 = 8;
+/// Fewer tokens prove nothing.
+const LEAST_CONFIRMED: u32 = 256;
+/// A first token that takes so many times longer than expected has waited in the engine.
+const LATE: u32 = 4;
+
+/// What one claim stands for.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    pub(super) slot: usize,
+    pub(super) incarnation: u64,
+    pub(super) chain: Box<[BlockHash]>,
+    pub(super) share: Share,
+    pub(super) started: bool,
+    pub(super) decision: u64,
+    pub(super) prompt_tokens: u32,
+    /// Prompt tokens that the worker's events had confirmed.
+    pub(super) confirmed_tokens: u32,
+    /// What was on the worker at dispatch.
+    pub(super) pending_before: u64,
+    pub(super) in_flight_before: u32,
+    /// All slots were taken, so it waited in the engine.
+    pub(super) beyond_slots: bool,
+    /// When progress was last heard of.
+    pub(super) mark: Mark,
+    /// Tokens after the first.
+    pub(super) output_tokens: u32,
+}
+
+impl State {
+    /// The request's first token is out: its prompt is no longer pending. Whether this was
+    /// news.
+    pub fn first_token(&mut self, claim: &Claim, cached_tokens: u32, now: Moment) -> bool {
+        let Some(reservation) = self.reservations.get_mut(claim.key) else {
+            return false;
+        };
+        if std::mem::replace(&mut reservation.started, true) {
+            return false;
+        }
+        if let Some(member) = self
+            .members
+            .tenant(reservation.slot, reservation.incarnation)
+        {
+            member.load.first_token(&mut reservation.share);
+            reservation.mark = member.profile.occupancy.mark(now);
+            learn_first_token(member, reservation, claim, (cached_tokens, now));
+            doubt_feed(member, reservation, cached_tokens);
+        }
+        self.log.amend(reservation.decision, |decision| {
+            decision.record_first_token(cached_tokens, now);
+        });
+        true
+    }
+
+    /// So many tokens have come since the first token or the last call. To be called now and
+    /// then, every second or every few dozen tokens, and before the end.
+    pub fn progress(&mut self, claim: &Claim, tokens: u32, now: Moment) {
+        let Some(reservation) = self.reservations.get_mut(claim.key) else {
+            return;
+        };
+        reservation.output_tokens += tokens;
+        if !reservation.started {
+            return;
+        }
+        if let Some(member) = self
+            .members
+            .tenant(reservation.slot, reservation.incarnation)
+        {
+            let during = member.profile.occupancy.since(reservation.mark, now);
+            reservation.mark = member.profile.occupancy.mark(now);
+            member.profile.learner.progress(tokens, during, now);
+            member.heed();
+        }
+    }
+
+    /// Gives the place back, however the request ended. Whether the claim was still open.
+    pub fn release(&mut self, claim: &Claim, now: Moment) -> bool {
+        let Some(reservation) = self.reservations.take(claim.key) else {
+            return false;
+        };
+        let Reservation {
+            slot,
+            incarnation,
+            chain,
+            share,
+            decision,
+            ..
+        } = &reservation;
+        if let Some(member) = self.members.tenant(*slot, *incarnation) {
+            member.load.remove(*share);
+            self.active.release(*slot, chain);
+            if member.load.in_flight == 0 {
+                // Nothing can be in use. Usually nothing is left; see `active_blocks` for
+                // the one case in which something may be.
+                self.active.forget(*slot);
+            }
+            let in_flight = member.load.in_flight;
+            member.profile.occupancy.set(in_flight, now);
+            if reservation.started && reservation.output_tokens > 0 {
+                let residence = now.since(claim.at);
+                let tokens = reservation.output_tokens + 1;
+                member.profile.learner.ended(tokens, residence, now);
+                member.heed();
+            }
+            self.completions.record(now);
+        }
+        self.log
+            .amend(*decision, |decision| decision.record_end(now));
+        true
+    }
+}
+
+fn learn_first_token(
+    member: &mut Member,
+    reservation: &Reservation,
+    claim: &Claim,
+    (cached_tokens, now): (u32, Moment),
+) {
+    let after = now.since(claim.at);
+    let uncached = reservation.prompt_tokens.saturating_sub(cached_tokens);
+    let in_flight = reservation.in_flight_before;
+    // Where slots are only believed, a late first token is how one finds out.
+    let late = after > claim.predicted_first_token * LATE;
+    let mut waited = reservation.beyond_slots;
+    if let Some(slots) = &mut member.profile.slots {
+        waited |= slots.first_token(in_flight, late);
+    }
+    let seen = FirstToken {
+        after,
+        in_flight,
+        work_tokens: reservation.pending_before + u64::from(uncached),
+        prompt_tokens: reservation.prompt_tokens,
+        cached_tokens,
+        waited,
+    };
+    member.profile.learner.first_token(&seen, now);
+    member.heed();
+}
+
+/// Notices when a worker does not have what its events said.
+fn doubt_feed(member: &mut Member, reservation: &Reservation, cached_tokens: u32) {
+    let confirmed = reservation.confirmed_tokens;
+    if confirmed < LEAST_CONFIRMED {
+        return;
+    }
+    if cached_tokens >= confirmed / 2 {
+        member.profile.contradictions = 0;
+        return;
+    }
+    member.profile.contradictions += 1;
+    if member.profile.contradictions == CONTRADICTIONS {
+        member.profile.contradictions = 0;
+        member.profile.feed.doubt();
+    }
+}

@@ -1,0 +1,389 @@
+//! The virtual cluster: a discrete-event loop over the shipped cores.
+//!
+//! Time is a number that jumps from event to event. What happens within one moment follows
+//! the order of the asynchronous system on a single thread:
+//!
+//! 1. Every step that ends now: commit, cache events to the router, chunks into their
+//!    streams, next step planned.
+//! 2. Readers of those chunks, in order of delivery. One whose answer is complete gives its
+//!    place back and sends its next turn at once.
+//! 3. Changes of the fleet, arrivals, then idle workers that have got work.
+//!
+//! # Elsewhere
+//!
+//! Who sends what is [`crate::load`]'s business; how a request gets to a worker is in
+//! [`placing`], how a worker steps in [`worker`].
+
+mod gateway;
+mod placing;
+mod requests;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use contract::{Moment, TokenChunk, WorkerId};
+use loadgen::{Ending, Tally, Window};
+use router::RouterConfig;
+
+use self::gateway::Gateway;
+pub use self::requests::Record;
+use self::requests::{Request, Requests};
+pub use self::worker::WorkerPlan;
+use self::worker::{StepNews, VirtualWorker};
+use crate::cell::Spread;
+use crate::load::Load;
+
+/// Workers tried before a request is given up, as in the frontend.
+const ATTEMPTS: usize = 3;
+/// Tokens between two reports of progress to the router, as in the frontend.
+const PROGRESS_TOKENS: u32 = 32;
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Something that happens to the fleet during a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    pub at: Moment,
+    /// Index of the worker.
+    pub worker: usize,
+    pub kind: ChangeKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ChangeKind {
+    /// The worker is gone and its streams break off.
+    Dies,
+    /// It is there again, with an empty cache.
+    Returns,
+    /// It takes the profile's times divided by this from its next step on.
+    Speed(f64),
+}
+
+/// What a cluster is built from.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterPlan {
+    pub(crate) workers: Vec<WorkerPlan>,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) router: RouterConfig,
+    /// Seed of the answers.
+    pub(crate) seed: u64,
+}
+
+/// In the order in which they happen within a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum EventKind {
+    StepEnds,
+    Change,
+    Arrival,
+    Wakes,
+    Sample,
+}
+
+/// Ordered by time, then kind, then creation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Event {
+    at: Moment,
+    kind: EventKind,
+    order: u64,
+    /// Index of the worker, or of the change.
+    subject: usize,
+    /// The worker's life that is meant.
+    epoch: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    plan: ClusterPlan,
+    now: Moment,
+    events: BinaryHeap<Reverse<Event>>,
+    next_order: u64,
+    /// `None` while dead.
+    workers: Vec<Option<VirtualWorker>>,
+    gateway: Gateway,
+    load: Load,
+    requests: Requests,
+    /// Requests with a chunk that nobody has read yet.
+    delivered: VecDeque<usize>,
+    /// The earliest arrival that has an event.
+    arrival: Option<Moment>,
+    window: Window,
+    pub(crate) tally: Tally,
+    pub(crate) spread: Spread,
+    pub(crate) dispatched_past_slots: u64,
+    pub(crate) records: Option<Vec<Record>>,
+    sent: u64,
+    pub(crate) steps: u64,
+}
+
+impl Cluster {
+    pub(crate) fn new(plan: ClusterPlan, load: Load, window: Window) -> Self {
+        let mut cluster = Self {
+            now: Moment::ZERO,
+            events: BinaryHeap::new(),
+            next_order: 0,
+            workers: plan.workers.iter().map(|_| None).collect(),
+            gateway: Gateway::new(plan.router.clone()),
+            load,
+            requests: Requests::default(),
+            delivered: VecDeque::new(),
+            arrival: None,
+            window,
+            tally: Tally::new(window),
+            spread: Spread::default(),
+            dispatched_past_slots: 0,
+            records: None,
+            sent: 0,
+            steps: 0,
+            plan,
+        };
+        for worker in 0..cluster.workers.len() {
+            cluster.start_worker(worker, 0);
+        }
+        for (index, change) in cluster.plan.changes.clone().iter().enumerate() {
+            cluster.push(change.at, EventKind::Change, index, 0);
+        }
+        cluster.push(window.begin, EventKind::Sample, 0, 0);
+        cluster.push(Moment::ZERO, EventKind::Arrival, 0, 0);
+        cluster
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.now
+    }
+
+    /// Runs until the window's requests have ended, or until `deadline`.
+    pub(crate) fn run_until_settled(&mut self, deadline: Moment) {
+        self.run(deadline, |cluster| cluster.tally.is_settled(cluster.now));
+    }
+
+    /// Runs until nothing is under way or due.
+    pub(crate) fn run_until_idle(&mut self) {
+        self.run(Moment::from_nanos(u64::MAX), |cluster| {
+            cluster.requests.is_empty() && cluster.load.next_due(cluster.now).is_none()
+        });
+    }
+
+    /// Runs until a moment.
+    pub(crate) fn run_until(&mut self, end: Moment) {
+        self.run(end, |_| false);
+    }
+
+    /// Sends nothing more; what is under way may end.
+    pub(crate) fn close(&mut self) {
+        self.load.close();
+    }
+
+    /// Whether every place, slot and block has been given back.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.requests.is_empty()
+            && self.gateway.in_flight() + self.gateway.waiting() == 0
+            && self.workers.iter().flatten().all(VirtualWorker::is_clean)
+    }
+
+    fn run(&mut self, deadline: Moment, is_over: impl Fn(&Self) -> bool) {
+        while !is_over(self) {
+            let next = self.events.peek().map(|Reverse(event)| *event);
+            let ends_now = |event: Event| event.at == self.now && event.kind == EventKind::StepEnds;
+            if !self.delivered.is_empty() && !next.is_some_and(ends_now) {
+                self.read_all();
+                continue;
+            }
+            let Some(event) = next.filter(|event| event.at <= deadline) else {
+                return;
+            };
+            self.events.pop();
+            self.now = event.at;
+            self.handle(event);
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event.kind {
+            EventKind::StepEnds => self.step_ends(event),
+            EventKind::Change => self.change(event.subject),
+            EventKind::Arrival => {
+                self.arrival = None;
+                self.send_due();
+            }
+            EventKind::Wakes => self.begin_step(event.subject, event.epoch),
+            EventKind::Sample => self.sample(),
+        }
+    }
+
+    fn step_ends(&mut self, event: Event) {
+        let Some(worker) = alive(&mut self.workers, event) else {
+            return;
+        };
+        self.steps += 1;
+        let StepNews { events, status } = worker.end_step(self.now);
+        self.delivered.extend(worker.readers());
+        let id = worker.id;
+        if let Some(batch) = events {
+            self.gateway.observe(&batch);
+        }
+        if let Some(status) = status {
+            self.gateway.report(id, status);
+            self.serve_waiting();
+        }
+        self.begin_step(event.subject, event.epoch);
+    }
+
+    fn begin_step(&mut self, index: usize, epoch: u64) {
+        let Some(worker) = self.workers[index].as_mut() else {
+            return;
+        };
+        match worker.begin_step(self.now) {
+            Some(duration) => self.push(self.now + duration, EventKind::StepEnds, index, epoch),
+            None => {
+                worker.rests = true;
+                let (id, status) = (worker.id, worker.status());
+                self.gateway.report(id, status);
+                self.serve_waiting();
+            }
+        }
+    }
+
+    /// Lets everyone read who got something.
+    fn read_all(&mut self) {
+        while let Some(key) = self.delivered.pop_front() {
+            let placed = self.requests.get_mut(key).placed.as_mut();
+            let stream = &mut placed.expect("only placed requests are delivered").stream;
+            match stream.try_next() {
+                Some(Ok(chunk)) => self.read(key, &chunk),
+                Some(Err(_)) => self.interrupted(key),
+                None => {}
+            }
+        }
+    }
+
+    fn read(&mut self, key: usize, chunk: &TokenChunk) {
+        let request = self.requests.get_mut(key);
+        let placed = request.placed.as_ref().expect("it is being read");
+        if let Some(started) = chunk.started {
+            self.gateway
+                .first_token(&placed.claim, started.cached_tokens, self.now);
+            let prompt_tokens = request.prompt.len() as u32;
+            self.tally
+                .start(&request.watch, prompt_tokens, started.cached_tokens);
+            if let Some(records) = &mut self.records {
+                let record = &mut records[placed.record];
+                record.first_token = Some(self.now);
+                record.cached_tokens = started.cached_tokens;
+            }
+        }
+        let tokens = chunk.tokens.len() as u32;
+        self.tally.chunk(&mut request.watch, tokens, self.now);
+        request.answer.extend_from_slice(&chunk.tokens);
+        let received = request.answer.len() as u32;
+        let news = received - request.told_tokens;
+        if chunk.started.is_some() {
+            request.told_tokens = received;
+        } else if news >= PROGRESS_TOKENS || chunk.finish.is_some() {
+            self.gateway.progress(&placed.claim, news, self.now);
+            request.told_tokens = received;
+        }
+        if chunk.finish.is_some() {
+            self.finish(key);
+        }
+    }
+
+    /// An answer is complete.
+    fn finish(&mut self, key: usize) {
+        let request = self.requests.take(key);
+        let Request {
+            tag,
+            watch,
+            placed,
+            answer,
+            ..
+        } = request;
+        let placed = placed.expect("only placed requests finish");
+        if let Some(records) = &mut self.records {
+            let record = &mut records[placed.record];
+            record.ended = Some(self.now);
+            record.output_tokens = answer.len() as u32;
+        }
+        self.tally.finish(&watch, self.now);
+        self.release(&placed);
+        self.load.ended(tag, Ending::Answered, &answer, self.now);
+        self.send_due();
+    }
+
+    /// A worker failed. Whoever has seen nothing yet is placed again; others must ask again,
+    /// because a second worker would continue differently.
+    fn interrupted(&mut self, key: usize) {
+        let request = self.requests.get_mut(key);
+        let placed = request.placed.take().expect("it was being read");
+        request.failed.push(placed.claim.worker);
+        let again = request.answer.is_empty() && request.failed.len() < ATTEMPTS;
+        self.release(&placed);
+        if again {
+            self.place(key);
+        } else {
+            self.give_up(key, Ending::Failed);
+        }
+    }
+
+    fn give_up(&mut self, key: usize, ending: Ending) {
+        let request = self.requests.take(key);
+        self.tally.fail(&request.watch);
+        self.load.ended(request.tag, ending, &[], self.now);
+        self.send_due();
+    }
+
+    fn change(&mut self, index: usize) {
+        let Change { worker, kind, .. } = self.plan.changes[index];
+        match (kind, self.workers[worker].as_mut()) {
+            (ChangeKind::Dies, Some(dying)) => {
+                dying.die();
+                self.gateway.leave(WorkerId(worker as u64));
+                self.workers[worker] = None;
+                self.delivered.extend(self.requests.on_worker(worker));
+                self.serve_waiting();
+            }
+            (ChangeKind::Returns, None) => {
+                self.start_worker(worker, index as u64 + 1);
+                self.serve_waiting();
+            }
+            (ChangeKind::Speed(speed), Some(worker)) => worker.speed = speed,
+            (ChangeKind::Dies | ChangeKind::Speed(_), None) | (ChangeKind::Returns, Some(_)) => {}
+        }
+    }
+
+    fn start_worker(&mut self, index: usize, epoch: u64) {
+        let plan = &self.plan.workers[index];
+        let worker = VirtualWorker::new(WorkerId(index as u64), plan, self.plan.seed, epoch);
+        self.gateway.join(worker.card.clone());
+        self.workers[index] = Some(worker);
+    }
+
+    fn sample(&mut self) {
+        let counts = self.workers.iter().flatten();
+        let counts = counts.map(|worker| worker.in_flight);
+        self.spread.sample(counts);
+        let next = self.now + SAMPLE_INTERVAL;
+        if next < self.window.end {
+            self.push(next, EventKind::Sample, 0, 0);
+        }
+    }
+
+    fn push(&mut self, at: Moment, kind: EventKind, subject: usize, epoch: u64) {
+        self.events.push(Reverse(Event {
+            at,
+            kind,
+            order: self.next_order,
+            subject,
+            epoch,
+        }));
+        self.next_order += 1;
+    }
+}
+
+/// The worker that an event is about, if it still lives the life that was meant.
+fn alive(workers: &mut [Option<VirtualWorker>], event: Event) -> Option<&mut VirtualWorker> {
+    let worker = workers[event.subject].as_mut()?;
+    (worker.epoch == event.epoch).then_some(worker)
+}

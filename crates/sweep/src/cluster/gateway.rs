@@ -1,0 +1,101 @@
+//! The router as the event loop sees it.
+//!
+//! Keeps who waits in the router's queue, so that the loop speaks of requests and not of
+//! tickets.
+
+use std::collections::BTreeMap;
+
+use contract::{KvBatch, Moment, WorkerCard, WorkerId, WorkerStatus};
+use router::{Claim, Observed, Placed, RouteError, RouteQuery, RouterConfig, State, Ticket};
+
+#[derive(Debug)]
+pub(super) struct Gateway {
+    state: State,
+    waiting: BTreeMap<Ticket, usize>,
+}
+
+impl Gateway {
+    pub(super) fn new(config: RouterConfig) -> Self {
+        Self {
+            state: State::new(config),
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn join(&mut self, card: WorkerCard) {
+        self.state
+            .join(card)
+            .expect("all workers of a run have the router's block size");
+    }
+
+    pub(super) fn leave(&mut self, worker: WorkerId) {
+        self.state.leave(worker);
+    }
+
+    pub(super) fn report(&mut self, worker: WorkerId, status: WorkerStatus) {
+        self.state.report(worker, status);
+    }
+
+    pub(super) fn observe(&mut self, batch: &KvBatch) {
+        let outcome = self.state.observe(batch);
+        debug_assert_eq!(
+            outcome.observed,
+            Observed::Applied,
+            "nothing is lost on the way"
+        );
+    }
+
+    /// Places a request now, or lets it wait: then it comes out of [`ready`](Self::ready).
+    pub(super) fn place(
+        &mut self,
+        key: usize,
+        query: &RouteQuery<'_>,
+        now: Moment,
+    ) -> Result<Option<Claim>, RouteError> {
+        match self.state.place(query, now)? {
+            Placed::Now(claim) => Ok(Some(claim)),
+            Placed::Waiting(ticket) => {
+                self.waiting.insert(ticket, key);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The next request that has waited and now has a place.
+    pub(super) fn ready(&mut self, now: Moment) -> Option<(usize, Claim)> {
+        let (ticket, claim) = self.state.ready(now)?;
+        let key = self.waiting.remove(&ticket);
+        Some((key.expect("tickets belong to requests that wait"), claim))
+    }
+
+    /// Requests that waited for workers of whom none is left.
+    pub(super) fn stranded(&mut self) -> Vec<usize> {
+        let tickets = self.state.stranded();
+        tickets
+            .iter()
+            .filter_map(|ticket| self.waiting.remove(ticket))
+            .collect()
+    }
+
+    pub(super) fn first_token(&mut self, claim: &Claim, cached_tokens: u32, now: Moment) {
+        self.state.first_token(claim, cached_tokens, now);
+    }
+
+    pub(super) fn progress(&mut self, claim: &Claim, tokens: u32, now: Moment) {
+        self.state.progress(claim, tokens, now);
+    }
+
+    pub(super) fn release(&mut self, claim: &Claim, now: Moment) {
+        self.state.release(claim, now);
+    }
+
+    /// Requests that have a place.
+    pub(super) fn in_flight(&self) -> usize {
+        self.state.in_flight()
+    }
+
+    /// Requests that wait for one.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}

@@ -1,0 +1,222 @@
+//! One worker without a task: scheduler and executor, and what the engine's loop keeps
+//! beside them.
+//!
+//! Follows [`engine::Engine`]'s loop to the letter, because *when* things happen within a
+//! moment is part of the system: requests that arrive during a step join the next one; a
+//! step's cache events go out before its chunks; the next step is planned before any reader
+//! can react to the last.
+
+use std::time::Duration;
+
+use contract::{
+    GenerateRequest, KvBatch, LinkError, Moment, TokenSender, WorkerCard, WorkerId, WorkerStatus,
+};
+use engine::sim::{AnswerBank, Profile, SimExecutor};
+use engine::{Limits, Scheduler, StepOutput, Submission};
+use std::sync::Arc;
+
+/// How often a worker tells how busy it is, as the engine does.
+const STATUS_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How a worker is built.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerPlan {
+    pub profile: Profile,
+    /// Cache size if it is not the profile's.
+    pub total_blocks: Option<u32>,
+    /// Longest prompt plus answer if it is not the profile's.
+    pub max_context_tokens: Option<u32>,
+    /// 1 takes the profile's times, 0.5 twice as long.
+    pub speed: f64,
+}
+
+impl WorkerPlan {
+    pub fn new(profile: Profile) -> Self {
+        Self {
+            profile,
+            total_blocks: None,
+            max_context_tokens: None,
+            speed: 1.0,
+        }
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        let limits = self.profile.limits();
+        Limits {
+            total_blocks: self.total_blocks.unwrap_or(limits.total_blocks),
+            max_context_tokens: self.max_context_tokens.unwrap_or(limits.max_context_tokens),
+            ..limits
+        }
+    }
+
+    fn card(&self, id: WorkerId) -> WorkerCard {
+        let limits = self.limits();
+        WorkerCard {
+            total_blocks: limits.total_blocks,
+            max_context_tokens: limits.max_context_tokens,
+            ..self.profile.card(id, &format!("worker-{id}"))
+        }
+    }
+}
+
+/// A request as it is handed to a worker.
+#[derive(Debug)]
+pub(super) struct Parcel {
+    /// Names the request outside of the worker.
+    pub(super) key: usize,
+    pub(super) request: GenerateRequest,
+    pub(super) sender: TokenSender,
+    pub(super) arrival: Moment,
+}
+
+#[derive(Debug)]
+pub(super) struct VirtualWorker {
+    pub(super) id: WorkerId,
+    pub(super) card: WorkerCard,
+    /// What the router has placed here and not released.
+    pub(super) in_flight: u32,
+    pub(super) speed: f64,
+    /// No step is under way and none is about to begin.
+    pub(super) rests: bool,
+    /// Tells steps of this life from those of an earlier one.
+    pub(super) epoch: u64,
+    limits: Limits,
+    scheduler: Scheduler,
+    executor: SimExecutor,
+    inbox: Vec<Parcel>,
+    /// The request of each sequence. Sequences are numbered in order of submission.
+    keys: Vec<usize>,
+    /// What the step under way will have computed, and for whom.
+    output: Option<StepOutput>,
+    readers: Vec<usize>,
+    next_batch: u64,
+    reported: Option<Moment>,
+}
+
+/// What a finished step has to tell, in the order in which it is told.
+#[derive(Debug)]
+pub(super) struct StepNews {
+    pub(super) events: Option<KvBatch>,
+    pub(super) status: Option<WorkerStatus>,
+}
+
+impl VirtualWorker {
+    pub(super) fn new(id: WorkerId, plan: &WorkerPlan, seed: u64, epoch: u64) -> Self {
+        let limits = plan.limits();
+        Self {
+            id,
+            card: plan.card(id),
+            in_flight: 0,
+            speed: plan.speed,
+            rests: true,
+            epoch,
+            scheduler: Scheduler::new(id, limits.clone()),
+            executor: SimExecutor::new(&plan.profile, Arc::new(AnswerBank::default()), seed),
+            limits,
+            inbox: Vec::new(),
+            keys: Vec::new(),
+            output: None,
+            readers: Vec::new(),
+            next_batch: 0,
+            reported: None,
+        }
+    }
+
+    /// Whether all its slots are taken, as far as the router knows.
+    pub(super) fn is_full(&self) -> bool {
+        self.in_flight >= self.limits.slots
+    }
+
+    /// Leaves a request for the next step, unless it could never run here.
+    pub(super) fn accept(&mut self, parcel: Parcel) -> Result<(), LinkError> {
+        self.limits.check(self.id, &parcel.request)?;
+        self.inbox.push(parcel);
+        Ok(())
+    }
+
+    /// Begins a step and says how long it takes. `None` when there is nothing to do.
+    pub(super) fn begin_step(&mut self, now: Moment) -> Option<Duration> {
+        for parcel in self.inbox.drain(..) {
+            let submission = Submission {
+                request: parcel.request,
+                sender: parcel.sender,
+                arrival: parcel.arrival,
+            };
+            // What the scheduler refuses was checked at the door.
+            if self.scheduler.submit(submission).is_ok() {
+                self.keys.push(parcel.key);
+            }
+        }
+        let batch = self.scheduler.plan(now)?;
+        let (duration, output) = self.executor.simulate(&batch);
+        let sampling = batch.rows.iter().filter(|row| row.samples());
+        self.readers.clear();
+        self.readers
+            .extend(sampling.map(|row| self.keys[row.sequence.0 as usize]));
+        self.output = Some(output);
+        #[expect(clippy::float_cmp, reason = "exactly 1 means the profile's own times")]
+        let as_planned = self.speed == 1.0;
+        Some(if as_planned {
+            duration
+        } else {
+            duration.div_f64(self.speed)
+        })
+    }
+
+    /// Ends the step under way. Its chunks are in their streams when this returns.
+    pub(super) fn end_step(&mut self, now: Moment) -> StepNews {
+        let output = self.output.take().expect("a step is under way");
+        self.scheduler.commit(output, now);
+        let events = self.scheduler.take_events();
+        let events = (!events.is_empty()).then(|| {
+            let sequence = self.next_batch;
+            self.next_batch += 1;
+            KvBatch {
+                worker: self.id,
+                epoch: self.epoch,
+                sequence,
+                events,
+            }
+        });
+        self.scheduler.deliver();
+        self.scheduler.drain_milestones();
+        let due = self.reported.is_none_or(|at| now - at >= STATUS_INTERVAL);
+        let status = due.then(|| {
+            self.reported = Some(now);
+            self.scheduler.status()
+        });
+        StepNews { events, status }
+    }
+
+    /// The requests that got a chunk in the step that just ended, in the order of delivery.
+    /// Valid until the next step begins.
+    pub(super) fn readers(&self) -> &[usize] {
+        &self.readers
+    }
+
+    /// Everything it had ends with an error.
+    pub(super) fn die(&mut self) {
+        let detail = "it died".to_owned();
+        self.scheduler.fail_all(&LinkError::Interrupted {
+            worker: self.id,
+            detail,
+        });
+        // Dropping a sender ends its stream with an error.
+        self.inbox.clear();
+        self.rests = false;
+    }
+
+    /// Whether it holds no request and every block is free or merely cached.
+    pub(super) fn is_clean(&self) -> bool {
+        let status = self.scheduler.status();
+        self.inbox.is_empty()
+            && self.in_flight == 0
+            && self.scheduler.is_idle()
+            && status.active_blocks == 0
+            && status.cached_blocks + status.free_blocks == self.limits.total_blocks
+    }
+
+    pub(super) fn status(&self) -> WorkerStatus {
+        self.scheduler.status()
+    }
+}

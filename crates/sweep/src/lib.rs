@@ -1,0 +1,41 @@
+//! The virtual laboratory: hours of load in seconds, on the code that ships.
+//!
+//! A discrete-event loop drives the shipped pure cores, step by step of the engine: router
+//! state with its policies, scheduler, block pool, simulated executor, conversation driver
+//! and statistics. Nothing here models them; there are only no sockets, no tasks and no
+//! clock between them. A test of the whole program runs one plan through the asynchronous
+//! pipeline as well and finds the same decisions and the same latencies.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`workload`] | what a TOML file says about load and workers, checked |
+//! | `content`, `dialogue` | plans become tokens |
+//! | [`trace`] | recorded requests become tokens |
+//! | `load` | what is sent next: conversations or a trace |
+//! | [`cluster`] | the event loop |
+//! | [`cell`] | one run with one mode at one level |
+//! | [`grid`] | many cells on all cores |
+//! | [`report`] | JSON, CSV and a table |
+//!
+//! # Guarantees
+//!
+//! - **Deterministic.** The figures depend on plan and seed alone, not on the number of
+//!   threads or the order in which cells are computed.
+//! - **Paired.** Every mode and every level of a repeat meets the same conversations.
+
+pub mod cell;
+pub mod cluster;
+mod content;
+mod dialogue;
+pub mod grid;
+mod load;
+pub mod report;
+pub mod trace;
+pub mod workload;
+
+pub use cell::{CellPlan, Measured, Spread, run_cell, run_recorded};
+pub use cluster::{Change, ChangeKind, Record, WorkerPlan};
+pub use grid::{Pace, Progress, ReplayPlan, SweepPlan, replay, sweep};
+pub use report::{CellSummary, Summary};
+pub use trace::{Trace, TraceError};
+pub use workload::{Workload, WorkloadError};

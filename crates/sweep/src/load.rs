@@ -1,0 +1,203 @@
+//! What is sent next: conversations in a closed loop, or a recorded trace.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use contract::random::mix;
+use contract::{BlockHash, HashSeed, Moment, OutputLimits, TokenId, block_chain};
+use loadgen::{Driver, Ending, Schedule, Script, Starters, TurnPlan};
+
+use crate::content::{Content, END_OF_TEXT};
+use crate::dialogue::Dialogue;
+use crate::trace::Trace;
+
+/// Separates these draws from others with the same seed.
+const SAMPLING: u64 = 0x5a;
+
+/// A request to be sent.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    /// Given back when the request has ended.
+    pub(crate) tag: usize,
+    /// Conversation and turn, or session and row.
+    pub(crate) label: (u64, u32),
+    pub(crate) prompt: Arc<[TokenId]>,
+    pub(crate) chain: Box<[BlockHash]>,
+    pub(crate) limits: OutputLimits,
+    /// Of the answer's words. Clients sample, so two that ask the same are answered
+    /// differently; without this, answers would be shared prefixes too.
+    pub(crate) sampling_seed: u64,
+}
+
+#[derive(Debug)]
+pub(crate) enum Load {
+    Conversations(Box<Conversations>),
+    Recorded(Box<Recorded>),
+}
+
+impl Load {
+    /// The next request that is due, if any is.
+    pub(crate) fn next(&mut self, now: Moment) -> Option<Ask> {
+        match self {
+            Self::Conversations(conversations) => conversations.next(now),
+            Self::Recorded(recorded) => recorded.next(now),
+        }
+    }
+
+    /// When to ask again if no request ends before.
+    pub(crate) fn next_due(&self, now: Moment) -> Option<Moment> {
+        match self {
+            Self::Conversations(conversations) => conversations.driver.next_due(now),
+            Self::Recorded(recorded) => recorded.due.peek().map(|Reverse((at, ..))| *at),
+        }
+    }
+
+    /// Says how a request ended.
+    pub(crate) fn ended(&mut self, tag: usize, ending: Ending, answer: &[TokenId], now: Moment) {
+        match self {
+            Self::Conversations(conversations) => {
+                if ending == Ending::Answered {
+                    conversations.dialogues[tag].answer(answer);
+                }
+                conversations.driver.ended(tag, ending, now);
+            }
+            Self::Recorded(recorded) => recorded.ended(tag, now),
+        }
+    }
+
+    /// Sends nothing more.
+    pub(crate) fn close(&mut self) {
+        match self {
+            Self::Conversations(conversations) => conversations.driver.close(),
+            Self::Recorded(recorded) => recorded.due.clear(),
+        }
+    }
+}
+
+/// Not negative as a signed number, which is what the API takes.
+fn sampling_seed(seed: u64, conversation: u64, turn: u32) -> u64 {
+    mix(seed ^ SAMPLING, conversation, u64::from(turn)) >> 1
+}
+
+fn end_of_text() -> Arc<[TokenId]> {
+    [END_OF_TEXT].into()
+}
+
+/// The driver's plans, in tokens.
+#[derive(Debug)]
+pub(crate) struct Conversations {
+    driver: Driver,
+    /// By lane.
+    dialogues: Vec<Dialogue>,
+    content: Content,
+    is_shared: bool,
+    seed: u64,
+    block_size: usize,
+    eos_tokens: Arc<[TokenId]>,
+}
+
+impl Conversations {
+    pub(crate) fn new(script: Script, schedule: Schedule, seed: u64, block_size: u32) -> Self {
+        Self {
+            is_shared: script.starters != Starters::Unique,
+            driver: Driver::new(script, schedule, seed),
+            dialogues: Vec::new(),
+            content: Content::new(seed),
+            seed,
+            block_size: block_size as usize,
+            eos_tokens: end_of_text(),
+        }
+    }
+
+    fn next(&mut self, now: Moment) -> Option<Ask> {
+        let plan = self.driver.next(now)?;
+        Some(self.assemble(&plan))
+    }
+
+    fn assemble(&mut self, plan: &TurnPlan) -> Ask {
+        if self.dialogues.len() <= plan.lane {
+            self.dialogues.resize_with(plan.lane + 1, Dialogue::default);
+        }
+        let dialogue = &mut self.dialogues[plan.lane];
+        dialogue.ask(plan, self.is_shared, &mut self.content);
+        Ask {
+            tag: plan.lane,
+            label: (plan.conversation, plan.turn),
+            sampling_seed: sampling_seed(self.seed, plan.conversation, plan.turn),
+            prompt: dialogue.prompt(),
+            chain: dialogue.chain(self.block_size).into(),
+            limits: OutputLimits {
+                max_tokens: plan.max_tokens,
+                min_tokens: 0,
+                ignore_eos: false,
+                eos_tokens: Arc::clone(&self.eos_tokens),
+            },
+        }
+    }
+}
+
+/// A trace on its way: rows at their times, or after the row before them in their session.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    trace: Arc<Trace>,
+    /// What the trace's clock is divided by.
+    speed: f64,
+    due: BinaryHeap<Reverse<(Moment, usize)>>,
+    content: Content,
+    seed: u64,
+    block_size: usize,
+    eos_tokens: Arc<[TokenId]>,
+}
+
+impl Recorded {
+    pub(crate) fn new(trace: Arc<Trace>, speed: f64, seed: u64, block_size: u32) -> Self {
+        let rows = trace.rows.iter().enumerate();
+        let due = rows
+            .filter_map(|(index, row)| {
+                let at = row.arrival?.div_f64(speed);
+                Some(Reverse((Moment::ZERO + at, index)))
+            })
+            .collect();
+        Self {
+            trace,
+            speed,
+            due,
+            content: Content::new(seed),
+            seed,
+            block_size: block_size as usize,
+            eos_tokens: end_of_text(),
+        }
+    }
+
+    fn next(&mut self, now: Moment) -> Option<Ask> {
+        let &Reverse((at, index)) = self.due.peek()?;
+        if at > now {
+            return None;
+        }
+        self.due.pop();
+        let row = &self.trace.rows[index];
+        let mut prompt = Vec::with_capacity(row.input_tokens);
+        self.trace.prompt(row, &self.content, &mut prompt);
+        Some(Ask {
+            tag: index,
+            label: (index as u64, 0),
+            sampling_seed: sampling_seed(self.seed, index as u64, 0),
+            chain: block_chain(&prompt, self.block_size, HashSeed::BASE).into(),
+            prompt: prompt.into(),
+            limits: OutputLimits {
+                max_tokens: row.output_tokens,
+                min_tokens: 0,
+                ignore_eos: true,
+                eos_tokens: Arc::clone(&self.eos_tokens),
+            },
+        })
+    }
+
+    fn ended(&mut self, index: usize, now: Moment) {
+        if let Some(next) = self.trace.rows[index].next {
+            let pause = self.trace.rows[next].pause.div_f64(self.speed);
+            self.due.push(Reverse((now + pause, next)));
+        }
+    }
+}
