@@ -19,6 +19,7 @@ use super::server::Server;
 
 const CLIENTS: usize = 64;
 const OPEN_STREAMS: usize = 1000;
+const SETTLE: Duration = Duration::from_secs(3);
 
 pub(crate) fn run(seconds: u64) -> anyhow::Result<()> {
     // One thread: the client must leave a core to the server.
@@ -73,15 +74,22 @@ async fn open_streams(duration: Duration) -> anyhow::Result<()> {
             .await?;
         open.push(client);
     }
-    let cpu_before = server.cpu()?;
-    let deadline = Instant::now() + duration;
+    // What gathered while the streams were opened is read first and not counted.
+    let begin = Instant::now() + SETTLE;
+    let end = begin + duration;
     let mut tasks = JoinSet::new();
     for mut client in open {
         tasks.spawn(async move {
-            let events = client.count_until(deadline).await;
+            let settled = client.count_until(begin).await;
+            let events = match settled {
+                Ok(_) => client.count_until(end).await,
+                Err(error) => Err(error),
+            };
             (client, events)
         });
     }
+    tokio::time::sleep_until(begin).await;
+    let cpu_before = server.cpu()?;
     // The clients stay connected until the figures are taken.
     let counted = tasks.join_all().await;
     let (cpu, resident) = (server.cpu()? - cpu_before, server.resident()?);
