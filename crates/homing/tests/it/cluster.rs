@@ -151,11 +151,11 @@ impl Cluster {
         body: Option<Value>,
     ) -> Response<Body> {
         let body = body.map_or(Body::empty(), |body| Body::from(body.to_string()));
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .body(body)
-            .unwrap();
+        let request = Request::builder().method(method).uri(path);
+        self.send(request.body(body).unwrap()).await
+    }
+
+    async fn send(&self, request: Request<Body>) -> Response<Body> {
         self.frontend.service().oneshot(request).await.unwrap()
     }
 
@@ -167,8 +167,10 @@ impl Cluster {
 
     pub(crate) fn chat(&self, messages: &[Value]) -> Chat<'_> {
         let body = json!({ "model": self.model, "messages": messages });
+        let request = Request::post("/v1/chat/completions");
         Chat {
             cluster: self,
+            request,
             body,
         }
     }
@@ -204,6 +206,7 @@ pub(crate) fn assistant(content: &str) -> Value {
 /// A chat request under construction.
 pub(crate) struct Chat<'a> {
     cluster: &'a Cluster,
+    request: http::request::Builder,
     body: Value,
 }
 
@@ -227,10 +230,14 @@ impl<'a> Chat<'a> {
         self
     }
 
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+        self.request = self.request.header(name, value);
+        self
+    }
+
     pub(crate) async fn send(self) -> Response<Body> {
-        self.cluster
-            .call("POST", "/v1/chat/completions", Some(self.body))
-            .await
+        let body = Body::from(self.body.to_string());
+        self.cluster.send(self.request.body(body).unwrap()).await
     }
 
     /// Streams the answer to its end.

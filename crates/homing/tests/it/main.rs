@@ -7,3 +7,4 @@ mod failures;
 mod same_system;
 mod serving;
 mod virtual_time;
+mod waiting;
