@@ -45,6 +45,8 @@ pub struct Limits {
     pub max_context_tokens: u32,
     /// Tokens drafted for each decoding sequence; 0 without speculation.
     pub draft_tokens: u32,
+    /// Steps that a busy engine takes between hearing of a request and letting it join.
+    pub intake_steps: u32,
     /// Memory in use on one GPU when the cache is empty.
     pub resident_bytes: u64,
     /// Memory of one block on one GPU.

@@ -120,8 +120,9 @@ impl Scheduler {
         }
         let id = SequenceId(self.next_id);
         self.next_id += 1;
-        self.waiting
-            .push_back(Sequence::new(id, request, sender, arrival));
+        let mut sequence = Sequence::new(id, request, sender, arrival);
+        sequence.joins_at_step = self.counters.steps + u64::from(self.limits.intake_steps);
+        self.waiting.push_back(sequence);
         Ok(())
     }
 
@@ -334,6 +335,10 @@ impl Scheduler {
             let Some(head) = self.waiting.front_mut() else {
                 return;
             };
+            // An empty engine takes no steps that one could wait for.
+            if head.joins_at_step > self.counters.steps && !self.order.is_empty() {
+                return;
+            }
             head.find_prefix(&self.pool, block_size, &mut self.prefix);
             let new_blocks = self.limits.blocks_for(head.tokens.len()) - self.prefix.len();
             let revived = self

@@ -24,6 +24,8 @@ pub(crate) struct Sequence {
     pub(crate) request: GenerateRequest,
     pub(crate) sender: TokenSender,
     pub(crate) timings: Timings,
+    /// The engine's step count from which it may join the batch.
+    pub(crate) joins_at_step: u64,
     /// Prompt and answer. Empty until the sequence first comes to the head of the queue,
     /// so that a long queue does not hold every prompt twice.
     pub(crate) tokens: Vec<TokenId>,
@@ -79,6 +81,7 @@ impl Sequence {
                 admitted: None,
                 first_token: None,
             },
+            joins_at_step: 0,
             tokens: Vec::new(),
             computed: 0,
             prefill_end: 0,

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::sweep::{
-    CellSummary, Measured, Pace, Progress, ReplayPlan, Summary, SweepPlan, Trace, Workload,
+    CellSummary, Measured, Measurements, Pace, Progress, ReplayPlan, Summary, SweepPlan, Trace,
+    Workload,
 };
 use anyhow::{Context as _, anyhow, ensure};
 use contract::Clock;
-use engine::sim::{DEFAULT_PROFILE, Profile};
+use engine::sim::{PUBLISHED_PROFILE, Profile};
 
 use self::progress::Meter;
 use crate::args::{ReplayArgs, SweepArgs, TraceFormat};
@@ -49,6 +50,8 @@ pub(crate) fn sweep(args: &SweepArgs) -> anyhow::Result<()> {
         warmup: args.warmup,
         window: args.window,
     };
+    let measurements = args.compare.as_deref().map(Measurements::named);
+    let measurements = measurements.transpose()?;
     let cells = timed(args.common.threads, |pace| ::sweep::sweep(&plan, pace));
     finish(
         Summary {
@@ -58,6 +61,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> anyhow::Result<()> {
             simulated: true,
             workload: plan.workload.name,
             workers,
+            comparison: measurements.map(|measurements| measurements.compare(&cells)),
             cells,
         },
         &args.common.output,
@@ -87,6 +91,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> anyhow::Result<()> {
             simulated: true,
             workload: name.to_string_lossy().into_owned(),
             workers: plan.workers,
+            comparison: None,
             cells,
         },
         &args.common.output,
@@ -111,7 +116,7 @@ fn workload(name: &str) -> anyhow::Result<Workload> {
 }
 
 fn profile(name: Option<&str>) -> anyhow::Result<Profile> {
-    simulation::profile(name.unwrap_or(DEFAULT_PROFILE))
+    simulation::profile(name.unwrap_or(PUBLISHED_PROFILE))
 }
 
 /// Runs an experiment, shows how far it is, and says how fast it was.
@@ -144,6 +149,9 @@ fn finish(summary: Summary, output: &Path) -> anyhow::Result<()> {
         .write(output)
         .with_context(|| format!("cannot write results to {}", output.display()))?;
     print::line(format_args!("{}", summary.table()));
+    if let Some(comparison) = &summary.comparison {
+        print::line(format_args!("{}", comparison.table()));
+    }
     print::line(format_args!(
         "written: {}",
         output.join("summary.json").display()

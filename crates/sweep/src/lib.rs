@@ -16,6 +16,7 @@
 //! | [`cell`] | one run with one mode at one level |
 //! | [`grid`] | many cells on all cores |
 //! | [`report`] | JSON, CSV and a table |
+//! | [`compare`] | how far a sweep is off from published measurements |
 //!
 //! # Guarantees
 //!
@@ -25,6 +26,7 @@
 
 pub mod cell;
 pub mod cluster;
+pub mod compare;
 mod content;
 mod dialogue;
 pub mod grid;
@@ -35,6 +37,7 @@ pub mod workload;
 
 pub use cell::{CellPlan, Measured, Spread, run_cell, run_recorded};
 pub use cluster::{Change, ChangeKind, Record, WorkerPlan};
+pub use compare::{Comparison, Measurements, MeasurementsError};
 pub use grid::{Pace, Progress, ReplayPlan, SweepPlan, replay, sweep};
 pub use report::{CellSummary, Summary};
 pub use trace::{Trace, TraceError};

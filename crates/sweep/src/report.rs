@@ -11,6 +11,7 @@ use router::ModeName;
 use serde::Serialize;
 
 use crate::cell::Measured;
+use crate::compare::Comparison;
 
 /// A whole run.
 #[derive(Clone, Debug, Serialize)]
@@ -23,6 +24,9 @@ pub struct Summary {
     pub workload: String,
     pub workers: u32,
     pub cells: Vec<CellSummary>,
+    /// If it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<Comparison>,
 }
 
 /// One mode at one level.

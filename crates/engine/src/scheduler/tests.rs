@@ -40,6 +40,28 @@ fn a_long_prompt_is_computed_in_chunks_while_others_decode() {
 }
 
 #[test]
+fn a_busy_engine_lets_a_request_join_after_its_intake_steps() {
+    let mut world = World::new(Limits {
+        intake_steps: 2,
+        ..limits()
+    });
+    let _first = world.submit(request(&[1, 2, 3], 100));
+    world.step();
+    assert_eq!(world.last, [(0, 0, 3, 0)], "an idle engine starts at once");
+    let mut second = world.submit(request(&[4, 5], 100));
+    world.step();
+    let _third = world.submit(request(&[6], 100));
+    world.step();
+    assert_eq!(world.last, [(0, 4, 1, 0)]);
+    world.step();
+    assert_eq!(world.last, [(0, 5, 1, 0), (1, 0, 2, 0)]);
+    let waited = first_chunk(&mut second).queue_wait;
+    assert_eq!(waited, Duration::from_millis(20));
+    world.step();
+    assert_eq!(world.last.last(), Some(&(2, 0, 1, 0)));
+}
+
+#[test]
 fn the_second_turn_finds_the_first_turns_full_blocks() {
     let mut world = World::new(limits());
     let prompt: Vec<TokenId> = (0..10).collect();

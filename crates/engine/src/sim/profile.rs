@@ -35,11 +35,19 @@ use crate::executor::Limits;
 /// What is simulated unless told otherwise.
 pub const DEFAULT_PROFILE: &str = "h200-llama-70b-fp8";
 
+/// Fitted to the published measurements of three H200, so that experiments can be set beside
+/// them.
+pub const PUBLISHED_PROFILE: &str = "h200-llama-70b-fp8-published";
+
 /// The profiles compiled in, the default first.
 const SHIPPED: &[(&str, &str)] = &[
     (
         DEFAULT_PROFILE,
         include_str!("../../profiles/h200-llama-70b-fp8.toml"),
+    ),
+    (
+        PUBLISHED_PROFILE,
+        include_str!("../../profiles/h200-llama-70b-fp8-published.toml"),
     ),
     (
         "h200-llama-70b-fp8-eagle3",
@@ -71,6 +79,8 @@ pub struct Profile {
     pub max_context_tokens: u32,
     pub block_size: u32,
     pub timing: Timing,
+    /// Steps from a request's arrival at a busy worker until it joins the batch.
+    pub intake_steps: u32,
     pub answers: AnswerLength,
     pub speculation: Speculation,
     /// Weights, CUDA context and activations on one GPU.
@@ -160,6 +170,7 @@ impl Profile {
             max_step_tokens: self.max_step_tokens,
             max_context_tokens: self.max_context_tokens,
             draft_tokens: self.speculation.acceptance.len() as u32,
+            intake_steps: self.intake_steps,
             resident_bytes: self.resident_bytes as u64,
             block_bytes: block_bytes as u64,
         }
@@ -216,6 +227,10 @@ impl Profile {
                 draft_per_token: draft.per_token,
                 verify_per_token: draft.verify_per_token,
                 ..resolve_timing(&file.timing)?
+            },
+            intake_steps: match &file.timing.intake {
+                Some(intake) => at("timing.intake", intake, Constant::steps)?,
+                None => 0,
             },
             answers: resolve_answers(&file.answers)?,
             speculation: draft.speculation,
@@ -306,11 +321,20 @@ impl Draft {
 
 fn resolve_timing(timing: &file::Timing) -> Result<Timing, String> {
     let time = |key: &str, constant| at(&format!("timing.{key}"), constant, Constant::seconds);
+    let (wide_batch, narrow_rows) = match &timing.wide_batch {
+        Some(wide) => (
+            time("wide_batch.extra", &wide.extra)?,
+            at("timing.wide_batch.above", &wide.above, Constant::rows)?,
+        ),
+        None => (0.0, u32::MAX),
+    };
     Ok(Timing {
         base: time("base", &timing.base)?,
         per_token: time("per_token", &timing.per_token)?,
         per_sequence: time("per_sequence", &timing.per_sequence)?,
         per_context_token: time("per_context_token", &timing.per_context_token)?,
+        wide_batch,
+        narrow_rows,
         attention_per_pair: time("attention_per_pair", &timing.attention_per_pair)?,
         draft_per_token: 0.0,
         verify_per_token: 0.0,
@@ -328,10 +352,10 @@ fn resolve_answers(answers: &file::Answers) -> Result<AnswerLength, String> {
 }
 
 /// Reads a constant and names it if something is wrong with it.
-fn at(
+fn at<T>(
     key: &str,
     constant: &Constant,
-    read: fn(&Constant) -> Result<f64, String>,
-) -> Result<f64, String> {
+    read: fn(&Constant) -> Result<T, String>,
+) -> Result<T, String> {
     read(constant).map_err(|error| format!("{key}: {error}"))
 }

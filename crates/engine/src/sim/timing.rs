@@ -5,6 +5,7 @@
 //!                                                    hides behind that until it is longer
 //!      + per_sequence    × rows                      sampling, launch and table upkeep
 //!      + per_context_token × context tokens          KV read by attention
+//!      + wide_batch, if rows > narrow_rows          kernels of the next larger batch size
 //!      + attention_per_pair × (query, key) pairs     attention arithmetic of prefill
 //!      + draft_per_token × longest draft             drafting is one token after the other
 //!      + verify_per_token × drafted tokens           more rows in the same matrices
@@ -26,6 +27,9 @@ pub struct Timing {
     pub per_token: f64,
     pub per_sequence: f64,
     pub per_context_token: f64,
+    /// What a step of more than `narrow_rows` rows takes longer.
+    pub wide_batch: f64,
+    pub narrow_rows: u32,
     pub attention_per_pair: f64,
     pub draft_per_token: f64,
     pub verify_per_token: f64,
@@ -67,6 +71,7 @@ impl Timing {
         let seconds = self.base.max(load.computed_tokens as f64 * self.per_token)
             + load.rows as f64 * self.per_sequence
             + load.context_tokens as f64 * self.per_context_token
+            + self.wide_batch * f64::from(u8::from(load.rows > u64::from(self.narrow_rows)))
             + load.attention_pairs as f64 * self.attention_per_pair
             + load.longest_draft as f64 * self.draft_per_token
             + load.drafted_tokens as f64 * self.verify_per_token;

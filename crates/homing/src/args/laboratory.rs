@@ -10,6 +10,7 @@ use router::Mode;
 pub(super) const SWEEP_EXAMPLES: &str = "\
 Examples:
   homing sweep --virtual --workload specification --levels 60..180:20 --output out
+  homing sweep --virtual --modes round-robin,kv-blocks --repeats 6 --compare published --output out
   homing sweep --virtual --workload burst --levels 60 --modes round-robin,kv --repeats 5 --output out
   homing sweep --virtual --workload my.toml --levels 60,180 --window 10m --output out";
 
@@ -40,6 +41,10 @@ pub(crate) struct SweepArgs {
     /// How many workers; by default as many as the workload or else the profile says
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) workers: Option<u32>,
+    /// Print how far every cell is off from measurements: `published` (three H200 behind
+    /// Dynamo 0.9, modes round-robin and kv-blocks, levels 60 to 180)
+    #[arg(long, value_name = "MEASUREMENTS")]
+    pub(crate) compare: Option<String>,
     #[command(flatten)]
     pub(crate) common: LaboratoryArgs,
 }
@@ -75,7 +80,9 @@ pub(crate) struct LaboratoryArgs {
         default_value = "round-robin,kv-blocks,kv"
     )]
     pub(crate) modes: Vec<Mode>,
-    /// Simulated hardware and model: a built-in profile's name or the path of a TOML file
+    /// Simulated hardware and model: a built-in profile's name or the path of a TOML file. By
+    /// default the one that the workload names, else h200-llama-70b-fp8-published, which is
+    /// fitted to published measurements; h200-llama-70b-fp8 is built from measured floors alone
     #[arg(long)]
     pub(crate) profile: Option<String>,
     /// Seed of everything random

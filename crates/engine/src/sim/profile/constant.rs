@@ -20,6 +20,8 @@ const TIMES: &[Unit] = &[("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)];
 const SIZES: &[Unit] = &[("B", 1.0), ("KiB", 1024.0), ("GB", 1e9)];
 const RATIOS: &[Unit] = &[("ratio", 1.0)];
 const TOKENS: &[Unit] = &[("tokens", 1.0)];
+const STEPS: &[Unit] = &[("steps", 1.0)];
+const ROWS: &[Unit] = &[("rows", 1.0)];
 
 impl Constant {
     pub(super) fn seconds(&self) -> Result<f64, String> {
@@ -42,6 +44,24 @@ impl Constant {
 
     pub(super) fn tokens(&self) -> Result<f64, String> {
         self.in_base_unit(TOKENS)
+    }
+
+    pub(super) fn steps(&self) -> Result<u32, String> {
+        self.whole(STEPS)
+    }
+
+    /// Rows of a batch.
+    pub(super) fn rows(&self) -> Result<u32, String> {
+        self.whole(ROWS)
+    }
+
+    fn whole(&self, units: &[Unit]) -> Result<u32, String> {
+        let value = self.in_base_unit(units)?;
+        if value.fract() == 0.0 && value <= f64::from(u32::MAX) {
+            Ok(value as u32)
+        } else {
+            Err(format!("{value} is not a whole number of {}", self.unit))
+        }
     }
 
     fn in_base_unit(&self, units: &[Unit]) -> Result<f64, String> {

@@ -54,6 +54,16 @@ pub(super) struct Timing {
     pub(super) per_sequence: Constant,
     pub(super) per_context_token: Constant,
     pub(super) attention_per_pair: Constant,
+    pub(super) wide_batch: Option<WideBatch>,
+    pub(super) intake: Option<Constant>,
+}
+
+/// What larger batches cost beyond their rows.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WideBatch {
+    pub(super) above: Constant,
+    pub(super) extra: Constant,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -71,6 +71,22 @@ fn a_step_takes_as_long_as_was_measured() {
 }
 
 #[test]
+fn a_wide_batch_takes_longer_where_the_profile_says_so() {
+    let step = |profile: &str, rows: u64| {
+        let load = crate::sim::timing::StepLoad {
+            rows,
+            ..Default::default()
+        };
+        shipped(profile).timing.step(&load).as_secs_f64() * 1e3
+    };
+    let rise = |profile: &str, rows: u64| step(profile, rows + 1) - step(profile, rows);
+    let published = PUBLISHED_PROFILE;
+    assert!((rise(published, 31) - rise(published, 30) - 11.3).abs() < 1e-6);
+    assert!((rise(published, 32) - rise(published, 30)).abs() < 1e-6);
+    assert!((rise(DEFAULT_PROFILE, 31) - rise(DEFAULT_PROFILE, 30)).abs() < 1e-6);
+}
+
+#[test]
 fn drafts_are_accepted_as_often_as_the_specification_expects() {
     for (name, tokens, range) in [
         ("2xh100-llama-70b-fp8-draft", 5, 0.55..0.70),
@@ -137,15 +153,21 @@ fn bad_profiles_are_refused_with_the_reason() {
             "less than slots",
         ),
         ("value = 150.7", "value = 80.7", "does not fit"),
+        (
+            "value = 7, unit = \"steps\"",
+            "value = 7.5, unit = \"steps\"",
+            "timing.intake: 7.5 is not a whole number of steps",
+        ),
+        (
+            "unit = \"rows\"",
+            "unit = \"steps\"",
+            "timing.wide_batch.above: unit `steps` is not one of rows",
+        ),
         ("workers = 3", "", "not valid TOML for a profile"),
         ("workers = 3", "wokers = 3", "not valid TOML for a profile"),
     ] {
-        let base = if good.contains(from) {
-            good
-        } else {
-            text_of("zero-delay")
-        };
-        assert!(base.contains(from), "{from}");
+        let mut bases = [good, text_of("zero-delay"), text_of(PUBLISHED_PROFILE)].into_iter();
+        let base = bases.find(|text| text.contains(from)).expect(from);
         let error = Profile::parse("bad", &base.replace(from, to))
             .unwrap_err()
             .to_string();
