@@ -21,19 +21,35 @@ pub(crate) enum Bench {
         #[arg(long, default_value_t = 8)]
         seconds: u64,
     },
+    /// Routing rules of other systems beside ours, in virtual time
+    ///
+    /// Passes everything on to the release build of the `rivals` program:
+    /// `cargo xtask bench rivals --workload burst --levels 120 --output out`.
+    Rivals {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
-    if cfg!(debug_assertions) {
-        return again_in_release(bench);
+    match bench {
+        Bench::Frontend { seconds } if cfg!(debug_assertions) => again_in_release(*seconds),
+        Bench::Frontend { seconds } => frontend::run(*seconds),
+        Bench::Rivals { arguments } => rivals(arguments),
     }
-    let Bench::Frontend { seconds } = bench;
-    frontend::run(*seconds)
+}
+
+fn rivals(arguments: &[String]) -> anyhow::Result<()> {
+    let status = Command::new("cargo")
+        .args(["run", "--release", "--quiet", "--package", "rivals", "--"])
+        .args(arguments)
+        .status()?;
+    ensure!(status.success(), "the comparison failed");
+    Ok(())
 }
 
 /// The client shares the machine with the server, so it must not be slower than it has to.
-fn again_in_release(bench: &Bench) -> anyhow::Result<()> {
-    let Bench::Frontend { seconds } = bench;
+fn again_in_release(seconds: u64) -> anyhow::Result<()> {
     let status = Command::new("cargo")
         .args(["build", "--release", "--quiet", "--package", "homing"])
         .status()?;

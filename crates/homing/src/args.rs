@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use router::{BlockWeights, Mode, ModeName};
 
-pub(crate) use self::laboratory::{ReplayArgs, SweepArgs, TraceFormat};
+pub(crate) use self::laboratory::{LaboratoryArgs, ReplayArgs, SweepArgs, TraceFormat};
 
 /// Sends every turn of an LLM conversation home: to the replica that already holds its KV
 /// cache.

@@ -1,49 +1,31 @@
 //! `homing sweep` and `homing replay`: experiments in virtual time.
 //!
-//! Here is only reading arguments, telling how far things are, and writing results; what is
-//! run is the `sweep` crate's.
-
-mod progress;
+//! Here is only reading arguments and writing results; what is run is the `sweep` crate's.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use ::sweep::{
-    CellSummary, Measured, Measurements, Pace, Progress, ReplayPlan, Summary, SweepPlan, Trace,
-    Workload,
-};
-use anyhow::{Context as _, anyhow, ensure};
-use contract::Clock;
-use engine::sim::{PUBLISHED_PROFILE, Profile};
+use ::sweep::report::SCHEMA;
+use ::sweep::{Measurements, ReplayPlan, Setting, Summary, SweepPlan, Trace, find_profile, timed};
+use anyhow::{Context as _, ensure};
 
-use self::progress::Meter;
-use crate::args::{ReplayArgs, SweepArgs, TraceFormat};
-use crate::{print, simulation};
-
-/// The version of `summary.json`.
-const SCHEMA: u32 = 1;
+use crate::args::{LaboratoryArgs, ReplayArgs, SweepArgs, TraceFormat};
+use crate::print;
 
 pub(crate) fn sweep(args: &SweepArgs) -> anyhow::Result<()> {
     check_virtual(args.in_virtual_time, "sweep")?;
-    let workload = workload(&args.workload)?;
-    let profile = profile(
-        args.common
-            .profile
-            .as_deref()
-            .or(workload.profile.as_deref()),
-    )?;
-    let workers = args.workers.or(workload.workers);
-    let workers = workers.unwrap_or(profile.workers);
-    workload
-        .check(&profile, workers)
-        .map_err(|problem| anyhow!("workload `{}`: {problem}", workload.name))?;
+    let profile = args.common.profile.as_deref();
+    let Setting {
+        workload,
+        profile,
+        workers,
+    } = Setting::find(&args.workload, profile, args.workers)?;
     ensure!(!args.window.is_zero(), "--window must not be 0");
     let plan = SweepPlan {
         workload,
         profile,
         workers,
-        modes: args.common.modes.clone(),
+        modes: modes(&args.common),
         levels: args.levels.0.clone(),
         repeats: args.repeats,
         seed: args.common.seed,
@@ -75,9 +57,9 @@ pub(crate) fn replay(args: &ReplayArgs) -> anyhow::Result<()> {
     };
     let plan = ReplayPlan {
         trace: Arc::new(trace),
-        profile: profile(args.common.profile.as_deref())?,
+        profile: find_profile(args.common.profile.as_deref())?,
         workers: args.workers,
-        modes: args.common.modes.clone(),
+        modes: modes(&args.common),
         speed: args.speed,
         seed: args.common.seed,
     };
@@ -107,41 +89,8 @@ fn check_virtual(is_virtual: bool, command: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A built-in workload by name, or one from a file.
-fn workload(name: &str) -> anyhow::Result<Workload> {
-    if name.ends_with(".toml") {
-        return Ok(Workload::load(Path::new(name))?);
-    }
-    Ok(Workload::named(name)?)
-}
-
-fn profile(name: Option<&str>) -> anyhow::Result<Profile> {
-    simulation::profile(name.unwrap_or(PUBLISHED_PROFILE))
-}
-
-/// Runs an experiment, shows how far it is, and says how fast it was.
-fn timed(
-    threads: Option<usize>,
-    run: impl FnOnce(&Pace<'_>) -> Vec<(CellSummary, Measured)>,
-) -> Vec<CellSummary> {
-    let threads = threads
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
-    let meter = Meter::start();
-    let clock = Clock::start();
-    let cells = run(&Pace {
-        threads,
-        progress: &|progress: Progress<'_>| meter.show(progress),
-    });
-    meter.clear();
-    let took = clock.now().as_secs_f64();
-    let simulated: Duration = cells.iter().map(|(_, measured)| measured.simulated).sum();
-    let steps: u64 = cells.iter().map(|(_, measured)| measured.steps).sum();
-    print::note(format_args!(
-        "{:.0} s of load in {took:.1} s on {threads} thread(s): {:.0} times real time, {steps} engine steps",
-        simulated.as_secs_f64(),
-        simulated.as_secs_f64() / took,
-    ));
-    cells.into_iter().map(|(summary, _)| summary).collect()
+fn modes(args: &LaboratoryArgs) -> Vec<::sweep::Contestant> {
+    args.modes.iter().map(|&mode| mode.into()).collect()
 }
 
 fn finish(summary: Summary, output: &Path) -> anyhow::Result<()> {

@@ -10,13 +10,3 @@ pub(crate) fn line(text: Arguments<'_>) {
 pub(crate) fn error(text: Arguments<'_>) {
     eprintln!("homing: {text}");
 }
-
-/// Something about the run itself, kept apart from its results.
-pub(crate) fn note(text: Arguments<'_>) {
-    eprintln!("{text}");
-}
-
-/// Replaces the last status on a terminal.
-pub(crate) fn status(text: Arguments<'_>) {
-    eprint!("\r\x1b[2K{text}");
-}

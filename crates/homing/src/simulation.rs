@@ -3,10 +3,8 @@
 //! The engine knows tokens only, so the text is prepared here: our own articles are cut into
 //! paragraphs, tokenised once, and shared by all workers.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use engine::sim::{AnswerBank, Profile};
 use preprocess::{Preprocessor, corpus};
 
@@ -17,10 +15,7 @@ const OPENING: &str = "[simulated]\n\n";
 
 /// A built-in profile by name, or one from a file.
 pub(crate) fn profile(name: &str) -> anyhow::Result<Profile> {
-    if name.ends_with(".toml") {
-        return Profile::load(Path::new(name)).with_context(|| format!("profile {name}"));
-    }
-    Ok(Profile::named(name)?)
+    Ok(sweep::find_profile(Some(name))?)
 }
 
 /// The articles in the tokens of the served model.

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use contract::{Moment, RequestId, WorkerId};
 use serde::{Serialize, Serializer};
 
-use crate::mode::ModeName;
 use crate::policy::{Candidate, Reason};
 
 /// Rows of candidates that the ring keeps at most, whatever its length: 8 MiB or so. With
@@ -28,7 +27,8 @@ pub struct Decision {
     pub at: Moment,
     #[serde(serialize_with = "text")]
     pub request: RequestId,
-    pub mode: ModeName,
+    /// The policy's name.
+    pub mode: &'static str,
     pub prompt_tokens: u32,
     /// Full blocks of the prompt.
     pub blocks: u32,
@@ -244,7 +244,7 @@ mod tests {
             number,
             at: Moment::ZERO,
             request: RequestId::new("r"),
-            mode: ModeName::RoundRobin,
+            mode: "round-robin",
             prompt_tokens: 3200,
             blocks: 100,
             winner: WorkerId(0),

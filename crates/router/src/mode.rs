@@ -201,7 +201,7 @@ mod tests {
             assert_eq!(name.as_str().replace('-', "_").parse(), Ok(name));
             let mode = Mode::new(name, BlockWeights::default());
             assert_eq!(name.as_str().parse(), Ok(mode));
-            assert_eq!((mode.name(), mode.policy().name()), (name, name));
+            assert_eq!((mode.name(), mode.policy().name()), (name, name.as_str()));
         }
     }
 

@@ -8,12 +8,11 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use contract::WorkerId;
 use contract::random::Random as Draws;
+use contract::{BlockHash, WorkerId};
 use serde::Serialize;
 
 use crate::learn::Outlook;
-use crate::mode::ModeName;
 
 mod kv;
 mod kv_blocks;
@@ -31,7 +30,8 @@ pub use round_robin::RoundRobin;
 
 /// Chooses among workers that may take a request.
 pub trait Policy: Send + fmt::Debug {
-    fn name(&self) -> ModeName;
+    /// As decisions and tables call it.
+    fn name(&self) -> &'static str;
 
     /// Chooses one of `candidates`, which are at least one, in ascending order of worker.
     ///
@@ -47,8 +47,10 @@ pub trait Policy: Send + fmt::Debug {
 
 /// What a policy may know about the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestView {
+pub struct RequestView<'a> {
     pub prompt_tokens: u32,
+    /// Hashes of the prompt's full blocks.
+    pub chain: &'a [BlockHash],
     /// Full blocks of the prompt.
     pub blocks: u32,
     /// Tokens per block.
@@ -155,7 +157,7 @@ impl Candidate {
     }
 
     /// Prompt tokens that it would have to compute.
-    fn uncached_tokens(&self, request: &RequestView) -> u32 {
+    pub fn uncached_tokens(&self, request: &RequestView) -> u32 {
         request.prompt_tokens.saturating_sub(self.cached_tokens)
     }
 
@@ -280,6 +282,7 @@ pub(crate) mod tests {
 
     pub(crate) const REQUEST: RequestView = RequestView {
         prompt_tokens: 3200,
+        chain: &[],
         blocks: 100,
         block_size: 32,
         fleet: FleetView {

@@ -137,9 +137,16 @@ pub struct State {
 
 impl State {
     pub fn new(config: RouterConfig) -> Self {
+        let policy = config.mode.policy();
+        Self::with_policy(config, policy)
+    }
+
+    /// A router whose rule is none of the modes', for comparisons. The mode still says where
+    /// requests wait while every worker is full.
+    pub fn with_policy(config: RouterConfig, policy: Box<dyn Policy>) -> Self {
         assert!(config.block_size > 0, "a block has at least one token");
         Self {
-            policy: config.mode.policy(),
+            policy,
             draws: Draws::new(config.seed),
             members: Members::default(),
             index: PrefixIndex::default(),

@@ -6,9 +6,10 @@ use std::time::Duration;
 use contract::Moment;
 use engine::sim::Profile;
 use loadgen::{Schedule, Tally, Window};
-use router::{Mode, RouterConfig};
+use router::RouterConfig;
 
 use crate::cluster::{Cluster, ClusterPlan, Record, WorkerPlan};
+use crate::contestant::Contestant;
 use crate::load::{Conversations, Load, Recorded};
 use crate::trace::Trace;
 use crate::workload::Workload;
@@ -24,7 +25,7 @@ pub struct CellPlan<'a> {
     pub workload: &'a Workload,
     pub profile: &'a Profile,
     pub workers: u32,
-    pub mode: Mode,
+    pub mode: Contestant,
     /// Conversations at once.
     pub level: u32,
     pub seed: u64,
@@ -111,7 +112,7 @@ pub fn run_recorded(plan: &CellPlan<'_>) -> Vec<Record> {
 pub(crate) fn run_trace(
     trace: &Arc<Trace>,
     workers: &[WorkerPlan],
-    (mode, speed): (Mode, f64),
+    (mode, speed): (Contestant, f64),
     seed: u64,
 ) -> Measured {
     let window = Window {
@@ -154,13 +155,13 @@ fn conversations(plan: &CellPlan<'_>) -> (Cluster, Moment) {
     (Cluster::new(cluster, load, window), window.end + GRACE)
 }
 
-fn cluster_plan(workers: Vec<WorkerPlan>, mode: Mode, seed: u64) -> ClusterPlan {
+fn cluster_plan(workers: Vec<WorkerPlan>, mode: Contestant, seed: u64) -> ClusterPlan {
     let block_size = workers
         .first()
         .map_or(1, |worker| worker.profile.block_size);
     ClusterPlan {
+        mode,
         router: RouterConfig {
-            mode,
             seed,
             queue_limit: QUEUE_LIMIT,
             decisions_kept: 0,

@@ -35,6 +35,7 @@ use self::requests::{Request, Requests};
 pub use self::worker::WorkerPlan;
 use self::worker::{StepNews, VirtualWorker};
 use crate::cell::Spread;
+use crate::contestant::Contestant;
 use crate::load::Load;
 
 /// Workers tried before a request is given up, as in the frontend.
@@ -67,6 +68,8 @@ pub enum ChangeKind {
 pub(crate) struct ClusterPlan {
     pub(crate) workers: Vec<WorkerPlan>,
     pub(crate) changes: Vec<Change>,
+    /// Who routes. The configuration's own mode has no say.
+    pub(crate) mode: Contestant,
     pub(crate) router: RouterConfig,
     /// Seed of the answers.
     pub(crate) seed: u64,
@@ -125,7 +128,7 @@ impl Cluster {
             events: BinaryHeap::new(),
             next_order: 0,
             workers: plan.workers.iter().map(|_| None).collect(),
-            gateway: Gateway::new(plan.router.clone()),
+            gateway: Gateway::new(plan.mode.router(plan.router.clone())),
             load,
             requests: Requests::default(),
             delivered: VecDeque::new(),

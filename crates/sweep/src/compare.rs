@@ -184,7 +184,7 @@ impl Measurements {
     /// Sets cells beside the measurements that there are of their mode and level.
     pub fn compare(&self, cells: &[CellSummary]) -> Comparison {
         let compared = cells.iter().filter_map(|cell| {
-            let mode = cell.mode.to_string();
+            let mode = cell.mode.to_owned();
             let measured =
                 |row: &&Row| Some(row.concurrency) == cell.concurrency && row.mode == mode;
             let row = self.rows.iter().find(measured)?;

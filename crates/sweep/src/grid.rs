@@ -14,10 +14,10 @@ use std::time::Duration;
 use contract::random::mix;
 use engine::sim::Profile;
 use parking_lot::Mutex;
-use router::Mode;
 
 use crate::cell::{CellPlan, Measured, run_cell, run_trace};
 use crate::cluster::WorkerPlan;
+use crate::contestant::Contestant;
 use crate::report::CellSummary;
 use crate::trace::Trace;
 use crate::workload::Workload;
@@ -31,7 +31,7 @@ pub struct SweepPlan {
     pub workload: Workload,
     pub profile: Profile,
     pub workers: u32,
-    pub modes: Vec<Mode>,
+    pub modes: Vec<Contestant>,
     pub levels: Vec<u32>,
     pub repeats: u32,
     pub seed: u64,
@@ -45,7 +45,7 @@ pub struct ReplayPlan {
     pub trace: Arc<Trace>,
     pub profile: Profile,
     pub workers: u32,
-    pub modes: Vec<Mode>,
+    pub modes: Vec<Contestant>,
     /// What the trace's clock is divided by.
     pub speed: f64,
     pub seed: u64,
@@ -138,7 +138,7 @@ pub fn replay(plan: &ReplayPlan, pace: &Pace<'_>) -> Vec<(CellSummary, Measured)
         .modes
         .iter()
         .map(|&mode| Job {
-            label: mode.name().to_string(),
+            label: mode.name().to_owned(),
             weight: 1.0,
             run: {
                 let workers = &workers;

@@ -13,10 +13,13 @@
 //! | [`trace`] | recorded requests become tokens |
 //! | `load` | what is sent next: conversations or a trace |
 //! | [`cluster`] | the event loop |
+//! | [`contestant`] | who takes part: a mode, or a rule from elsewhere |
 //! | [`cell`] | one run with one mode at one level |
 //! | [`grid`] | many cells on all cores |
 //! | [`report`] | JSON, CSV and a table |
 //! | [`compare`] | how far a sweep is off from published measurements |
+//! | [`setting`], [`notation`] | what people name and write becomes a plan |
+//! | [`meter`] | how far it is |
 //!
 //! # Guarantees
 //!
@@ -28,17 +31,24 @@ pub mod cell;
 pub mod cluster;
 pub mod compare;
 mod content;
+pub mod contestant;
 mod dialogue;
 pub mod grid;
 mod load;
+pub mod meter;
+pub mod notation;
 pub mod report;
+pub mod setting;
 pub mod trace;
 pub mod workload;
 
 pub use cell::{CellPlan, Measured, Spread, run_cell, run_recorded};
 pub use cluster::{Change, ChangeKind, Record, WorkerPlan};
 pub use compare::{Comparison, Measurements, MeasurementsError};
+pub use contestant::Contestant;
 pub use grid::{Pace, Progress, ReplayPlan, SweepPlan, replay, sweep};
+pub use meter::timed;
 pub use report::{CellSummary, Summary};
+pub use setting::{Setting, SettingError, find_profile};
 pub use trace::{Trace, TraceError};
 pub use workload::{Workload, WorkloadError};

@@ -7,11 +7,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use loadgen::Percentiles;
-use router::ModeName;
 use serde::Serialize;
 
 use crate::cell::Measured;
 use crate::compare::Comparison;
+
+/// The version of `summary.json`.
+pub const SCHEMA: u32 = 1;
 
 /// A whole run.
 #[derive(Clone, Debug, Serialize)]
@@ -32,7 +34,8 @@ pub struct Summary {
 /// One mode at one level.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellSummary {
-    pub mode: ModeName,
+    /// The contestant's name.
+    pub mode: &'static str,
     /// Conversations at once; `null` for a replay, where the trace decides.
     pub concurrency: Option<u32>,
     /// Sent within the window.
@@ -85,7 +88,7 @@ fn figure(value: f64) -> Option<f64> {
 }
 
 impl CellSummary {
-    pub fn new(mode: ModeName, concurrency: Option<u32>, measured: &Measured) -> Self {
+    pub fn new(mode: &'static str, concurrency: Option<u32>, measured: &Measured) -> Self {
         let tally = &measured.tally;
         Self {
             mode,
@@ -129,7 +132,7 @@ impl Summary {
         );
         for cell in &self.cells {
             let mut fields = vec![
-                cell.mode.to_string(),
+                cell.mode.to_owned(),
                 cell.concurrency.map_or(String::new(), |n| n.to_string()),
                 cell.requests.to_string(),
                 cell.errors.to_string(),
@@ -200,7 +203,7 @@ impl Summary {
             writeln!(
                 table,
                 "{:<13} {:>5} {:>8} {:>6} | {:>7} {:>7} {:>7} | {:>6} {:>6} | {:>6} {:>6} | {:>6} {:>6} | {:>7.0} {:>6.2} | {:>5} {:>6} {:>4} {:>5}",
-                cell.mode.as_str(),
+                cell.mode,
                 concurrency,
                 cell.requests,
                 cell.errors,

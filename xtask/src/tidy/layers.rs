@@ -13,7 +13,7 @@ const LAYERS: [&[&str]; 4] = [
     &["contract", "openai", "telemetry"],
     &["preprocess", "router", "transport", "engine", "loadgen"],
     &["frontend", "worker", "console", "sweep", "llama"],
-    &["homing"],
+    &["homing", "rivals"],
 ];
 
 fn layer(name: &str) -> Option<usize> {

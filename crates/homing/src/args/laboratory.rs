@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use router::Mode;
+use sweep::notation::{Levels, duration, levels, speed};
 
 pub(super) const SWEEP_EXAMPLES: &str = "\
 Examples:
@@ -100,108 +101,4 @@ pub(crate) struct LaboratoryArgs {
 pub(crate) enum TraceFormat {
     /// JSON lines with timestamp, input_length, output_length and hash_ids
     Mooncake,
-}
-
-/// Load levels in the order in which they were given. A type of its own, because clap takes
-/// a plain vector for an option that may be repeated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Levels(pub(crate) Vec<u32>);
-
-fn levels(text: &str) -> Result<Levels, String> {
-    let mut levels = Vec::new();
-    for part in text.split(',') {
-        let number = |text: &str| match text.trim().parse::<u32>() {
-            Ok(number) if number > 0 => Ok(number),
-            Ok(_) | Err(_) => Err(format!("`{text}` is not a number of conversations")),
-        };
-        let Some((first, rest)) = part.split_once("..") else {
-            levels.push(number(part)?);
-            continue;
-        };
-        let Some((last, step)) = rest.split_once(':') else {
-            return Err(format!("`{part}` has no step, as in 60..180:20"));
-        };
-        let (first, last, step) = (number(first)?, number(last)?, number(step)?);
-        if first > last {
-            return Err(format!("`{part}` runs backwards"));
-        }
-        levels.extend((first..=last).step_by(step as usize));
-    }
-    Ok(Levels(levels))
-}
-
-/// `90`, `90s`, `1.5m`, `250ms`, `2h`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let end = text
-        .find(|character: char| character.is_ascii_alphabetic())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let seconds = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("`{unit}` is not one of ms, s, m, h")),
-    };
-    let number: f64 = number
-        .trim()
-        .parse()
-        .map_err(|_| format!("`{text}` is not a time such as 90s"))?;
-    Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
-}
-
-fn speed(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(speed) if speed.is_finite() && speed > 0.0 => Ok(speed),
-        Ok(_) | Err(_) => Err("not a number above 0".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn levels_are_lists_and_ranges() {
-        for (text, expected) in [
-            ("60,180", vec![60, 180]),
-            ("60..180:20", vec![60, 80, 100, 120, 140, 160, 180]),
-            ("10..30:15,99", vec![10, 25, 99]),
-        ] {
-            assert_eq!(levels(text), Ok(Levels(expected)), "{text}");
-        }
-        for (text, part) in [
-            ("", "not a number"),
-            ("0", "not a number"),
-            ("60..180", "no step"),
-            ("80..60:10", "backwards"),
-            ("60..180:0", "not a number"),
-        ] {
-            assert!(levels(text).unwrap_err().contains(part), "{text}");
-        }
-    }
-
-    #[test]
-    fn times_have_units() {
-        for (text, millis) in [
-            ("60s", 60_000),
-            ("90", 90_000),
-            ("1.5m", 90_000),
-            ("250ms", 250),
-            ("2h", 7_200_000),
-        ] {
-            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
-        }
-        for text in ["", "s", "5 days", "-3s", "1e400s"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_replay_runs_forward() {
-        assert_eq!(speed("2.0"), Ok(2.0));
-        for text in ["0", "-1", "inf", "fast"] {
-            assert!(speed(text).is_err(), "{text}");
-        }
-    }
 }

@@ -54,8 +54,8 @@ const ABOVE_FLEET_SLOTS: f64 = 2.0;
 pub struct Kv;
 
 impl Policy for Kv {
-    fn name(&self) -> ModeName {
-        ModeName::Kv
+    fn name(&self) -> &'static str {
+        ModeName::Kv.as_str()
     }
 
     fn choose(

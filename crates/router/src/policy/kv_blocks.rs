@@ -68,8 +68,8 @@ impl KvBlocks {
 }
 
 impl Policy for KvBlocks {
-    fn name(&self) -> ModeName {
-        ModeName::KvBlocks
+    fn name(&self) -> &'static str {
+        ModeName::KvBlocks.as_str()
     }
 
     fn choose(

@@ -17,8 +17,8 @@ pub struct LeastLoaded {
 }
 
 impl Policy for LeastLoaded {
-    fn name(&self) -> ModeName {
-        ModeName::LeastLoaded
+    fn name(&self) -> &'static str {
+        ModeName::LeastLoaded.as_str()
     }
 
     fn choose(

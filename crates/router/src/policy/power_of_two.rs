@@ -14,8 +14,8 @@ use crate::mode::ModeName;
 pub struct PowerOfTwo;
 
 impl Policy for PowerOfTwo {
-    fn name(&self) -> ModeName {
-        ModeName::PowerOfTwo
+    fn name(&self) -> &'static str {
+        ModeName::PowerOfTwo.as_str()
     }
 
     fn choose(

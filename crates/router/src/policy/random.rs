@@ -9,8 +9,8 @@ use crate::mode::ModeName;
 pub struct Random;
 
 impl Policy for Random {
-    fn name(&self) -> ModeName {
-        ModeName::Random
+    fn name(&self) -> &'static str {
+        ModeName::Random.as_str()
     }
 
     fn choose(

@@ -15,8 +15,8 @@ pub struct RoundRobin {
 }
 
 impl Policy for RoundRobin {
-    fn name(&self) -> ModeName {
-        ModeName::RoundRobin
+    fn name(&self) -> &'static str {
+        ModeName::RoundRobin.as_str()
     }
 
     fn choose(

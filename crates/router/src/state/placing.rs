@@ -137,6 +137,7 @@ impl State {
     fn bind(&mut self, query: &RouteQuery<'_>, wait: Wait, now: Moment) -> Claim {
         let request = RequestView {
             prompt_tokens: query.prompt_tokens,
+            chain: query.chain,
             blocks: query.chain.len() as u32,
             block_size: self.config.block_size,
             fleet: self.survey.fleet,

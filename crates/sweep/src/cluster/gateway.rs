@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use contract::{KvBatch, Moment, WorkerCard, WorkerId, WorkerStatus};
-use router::{Claim, Observed, Placed, RouteError, RouteQuery, RouterConfig, State, Ticket};
+use router::{Claim, Observed, Placed, RouteError, RouteQuery, State, Ticket};
 
 #[derive(Debug)]
 pub(super) struct Gateway {
@@ -15,9 +15,9 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
-    pub(super) fn new(config: RouterConfig) -> Self {
+    pub(super) fn new(state: State) -> Self {
         Self {
-            state: State::new(config),
+            state,
             waiting: BTreeMap::new(),
         }
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use engine::sim::Profile;
-use router::Mode;
 
 use super::*;
 use crate::cell::{CellPlan, Measured, run_cell, run_recorded};
@@ -36,7 +35,7 @@ fn with_cell<T>(
     run: impl Fn(&CellPlan<'_>) -> T,
 ) -> T {
     let profile = profile();
-    let mode: Mode = mode.parse().unwrap();
+    let mode: Contestant = mode.parse().unwrap();
     run(&CellPlan {
         workload,
         profile: &profile,

@@ -18,7 +18,7 @@ fn cell(concurrency: Option<u32>, ttft_p95: Option<f64>) -> CellSummary {
         p99: None,
     };
     CellSummary {
-        mode: "round-robin".parse().unwrap(),
+        mode: "round-robin",
         concurrency,
         requests: 1,
         errors: 0,

@@ -49,7 +49,7 @@ fn cells_come_in_the_order_of_the_plan_with_repeats_pooled() {
     let cells = run(&plan(), 2);
     let told: Vec<_> = cells
         .iter()
-        .map(|(cell, _)| (cell.concurrency, cell.mode.as_str()))
+        .map(|(cell, _)| (cell.concurrency, cell.mode))
         .collect();
     assert_eq!(
         told,

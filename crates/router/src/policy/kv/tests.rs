@@ -12,7 +12,7 @@ fn held(worker: u64, cached_tokens: u32) -> Candidate {
 }
 
 /// The fleet of exactly these workers.
-fn request(candidates: &[Candidate]) -> RequestView {
+fn request(candidates: &[Candidate]) -> RequestView<'static> {
     RequestView {
         fleet: FleetView {
             in_flight: candidates.iter().map(|one| u64::from(one.in_flight)).sum(),

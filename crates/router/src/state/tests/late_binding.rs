@@ -178,7 +178,7 @@ fn a_worker_that_joins_and_a_mode_that_does_not_wait_make_room() {
     state.set_mode(Mode::RoundRobin);
     let (ticket, claim) = state.ready(at(2)).unwrap();
     assert_eq!(ticket, second);
-    assert_eq!(state.decisions(1)[0].mode, ModeName::RoundRobin);
+    assert_eq!(state.decisions(1)[0].mode, "round-robin");
     assert_eq!(state.total_queued(), 1, "it waits in the engine now");
     assert!(state.release(&claim, at(3)));
 }

@@ -1,50 +1,80 @@
 //! How far an experiment is: a bar on a terminal, a line for each cell elsewhere.
+//!
+//! On standard error, so that results can be piped.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use contract::Clock;
-use sweep::Progress;
 
-use crate::print;
+use crate::cell::Measured;
+use crate::grid::{Pace, Progress};
+use crate::report::CellSummary;
 
 const BAR_CELLS: usize = 30;
 
+/// Runs an experiment, shows how far it is, and says how fast it was. Threads are as many as
+/// there are cores unless said otherwise.
+pub fn timed(
+    threads: Option<usize>,
+    run: impl FnOnce(&Pace<'_>) -> Vec<(CellSummary, Measured)>,
+) -> Vec<CellSummary> {
+    let threads = threads
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
+    let meter = Meter::start();
+    let cells = run(&Pace {
+        threads,
+        progress: &|progress: Progress<'_>| meter.show(progress),
+    });
+    meter.clear();
+    let took = meter.clock.now().as_secs_f64();
+    let simulated: Duration = cells.iter().map(|(_, measured)| measured.simulated).sum();
+    let steps: u64 = cells.iter().map(|(_, measured)| measured.steps).sum();
+    eprintln!(
+        "{:.0} s of load in {took:.1} s on {threads} thread(s): {:.0} times real time, {steps} engine steps",
+        simulated.as_secs_f64(),
+        simulated.as_secs_f64() / took,
+    );
+    cells.into_iter().map(|(summary, _)| summary).collect()
+}
+
 #[derive(Debug)]
-pub(super) struct Meter {
+struct Meter {
     is_terminal: bool,
     clock: Clock,
 }
 
 impl Meter {
-    pub(super) fn start() -> Self {
+    fn start() -> Self {
         Self {
             is_terminal: std::io::stderr().is_terminal(),
             clock: Clock::start(),
         }
     }
 
-    pub(super) fn show(&self, progress: Progress<'_>) {
+    fn show(&self, progress: Progress<'_>) {
         let left = remaining(self.clock.now().as_secs_f64(), progress.share);
         if self.is_terminal {
-            print::status(format_args!("{}", bar(progress, left)));
+            status(&bar(progress, left));
         } else {
             let Progress {
                 done, total, label, ..
             } = progress;
-            print::note(format_args!(
-                "{done}/{total} {label} ({:.0} s left)",
-                left.as_secs_f64()
-            ));
+            eprintln!("{done}/{total} {label} ({:.0} s left)", left.as_secs_f64());
         }
     }
 
     /// Leaves no half-drawn bar behind.
-    pub(super) fn clear(&self) {
+    fn clear(&self) {
         if self.is_terminal {
-            print::status(format_args!(""));
+            status("");
         }
     }
+}
+
+/// Replaces the last status on a terminal.
+fn status(text: &str) {
+    eprint!("\r\x1b[2K{text}");
 }
 
 /// What is left if the rest goes as what is done.

@@ -1,0 +1,101 @@
+//! Every contestant through the laboratory, on a small load.
+
+use std::time::Duration;
+
+use contract::random::mix;
+use rivals::{everyone, table};
+use sweep::{CellSummary, Measured, Pace, Setting, Summary, SweepPlan, Workload, sweep};
+
+const SMALL: &str = r#"
+about = "small"
+[conversations]
+turns = [2, 3]
+starters = { pool = 4 }
+starter_tokens = [600, 800]
+follow_up_tokens = [5, 20]
+max_tokens = 60
+"#;
+
+fn run(level: u32) -> (SweepPlan, Vec<(CellSummary, Measured)>) {
+    let setting = Setting::find("specification", None, None).expect("it is shipped");
+    let plan = SweepPlan {
+        workload: Workload::parse("small", SMALL).expect("it is valid"),
+        profile: setting.profile,
+        workers: 3,
+        modes: everyone(),
+        levels: vec![level],
+        repeats: 1,
+        seed: mix(1, 2, 3),
+        warmup: Duration::from_secs(2),
+        window: Duration::from_secs(6),
+    };
+    let pace = Pace {
+        threads: 2,
+        progress: &|_| {},
+    };
+    let cells = sweep(&plan, &pace);
+    (plan, cells)
+}
+
+#[test]
+fn everyone_answers_everything_and_gives_the_same_figures_twice() {
+    let (plan, cells) = run(12);
+    assert!(cells == run(12).1, "another run gave other figures");
+    let names: Vec<_> = cells.iter().map(|(cell, _)| cell.mode).collect();
+    let planned: Vec<_> = plan.modes.iter().map(|mode| mode.name()).collect();
+    assert_eq!(names, planned);
+    for (cell, measured) in &cells {
+        assert_eq!(cell.errors, 0, "{}", cell.mode);
+        assert!(measured.tally.completed > 20, "{}", cell.mode);
+    }
+}
+
+#[test]
+fn nobody_is_somebody_else_under_another_name() {
+    // Four beginnings on three workers and more requests than slots: affinity and load are
+    // at odds.
+    let (_, cells) = run(300);
+    for (index, (cell, measured)) in cells.iter().enumerate() {
+        for (other, same) in &cells[..index] {
+            assert!(measured != same, "{} and {}", cell.mode, other.mode);
+        }
+    }
+    let past = |name| {
+        let cell = cells.iter().find(|(cell, _)| cell.mode == name);
+        cell.map(|(_, measured)| measured.dispatched_past_slots)
+    };
+    assert_eq!(past("kv"), Some(0));
+    assert!(
+        past("llm-d") > Some(0),
+        "it sticks, however full its worker is"
+    );
+}
+
+#[test]
+fn the_table_has_a_row_for_each_contestant() {
+    let (plan, cells) = run(3);
+    let summary = Summary {
+        schema: 1,
+        seed: 9,
+        profile: plan.profile.name,
+        simulated: true,
+        workload: plan.workload.name,
+        workers: 3,
+        cells: cells.into_iter().map(|(cell, _)| cell).collect(),
+    };
+    let table = table::markdown(&summary);
+    assert!(table.starts_with("## small\n\nSimulated: 3 workers, "));
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .map(|line| line.split('|').map(str::trim).collect())
+        .collect();
+    assert_eq!(rows.len(), 2 + plan.modes.len());
+    for (row, mode) in rows[2..].iter().zip(&plan.modes) {
+        assert_eq!(
+            (row.len(), row[1], row[2]),
+            (rows[0].len(), "3", mode.name())
+        );
+        assert!(row[3].parse::<f64>().is_ok_and(|p50| p50 > 0.0), "{row:?}");
+    }
+}
