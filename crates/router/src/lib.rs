@@ -39,6 +39,7 @@ pub mod queue;
 mod reservations;
 pub mod router;
 pub mod state;
+mod sync;
 mod worker_set;
 
 pub use config::RouterConfig;
