@@ -3,6 +3,7 @@
 //! Here is only reading arguments, telling how far things are, and writing results; what is
 //! run is the `sweep` crate's.
 
+pub(crate) mod learning;
 mod progress;
 
 use std::path::Path;
@@ -10,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::sweep::{
-    CellSummary, Measured, Pace, Progress, ReplayPlan, Summary, SweepPlan, Trace, Workload,
+    CellSummary, Measured, Objectives, Pace, Progress, ReplayPlan, SloSummary, Summary, SweepPlan,
+    Trace, Workload,
 };
 use anyhow::{Context as _, anyhow, ensure};
 use contract::Clock;
@@ -49,7 +51,11 @@ pub(crate) fn sweep(args: &SweepArgs) -> anyhow::Result<()> {
         warmup: args.warmup,
         window: args.window,
     };
-    let cells = timed(args.common.threads, |pace| ::sweep::sweep(&plan, pace));
+    let cells = timed(args.common.threads, |pace| match &args.slo {
+        Some(objectives) if args.search => search(&plan, objectives, pace),
+        _ => ::sweep::sweep(&plan, pace),
+    });
+    let slo = args.slo.clone();
     finish(
         Summary {
             schema: SCHEMA,
@@ -58,10 +64,50 @@ pub(crate) fn sweep(args: &SweepArgs) -> anyhow::Result<()> {
             simulated: true,
             workload: plan.workload.name,
             workers,
+            slo: slo.map(|objectives| SloSummary::new(objectives, &cells)),
             cells,
         },
         &args.common.output,
     )
+}
+
+/// Level by level, with the modes that are still in.
+fn search(
+    plan: &SweepPlan,
+    objectives: &Objectives,
+    pace: &Pace<'_>,
+) -> Vec<(CellSummary, Measured)> {
+    let mut before = 0;
+    ::sweep::slo::search(&plan.levels, &plan.modes, objectives, |level, modes| {
+        let wave = SweepPlan {
+            levels: vec![level],
+            modes: modes.to_vec(),
+            ..plan.clone()
+        };
+        let runs_left = |progress: &Progress<'_>| {
+            let higher = plan.levels.iter().filter(|&&other| other > level).count();
+            progress.total + higher * modes.len() * plan.repeats as usize
+        };
+        let cells = ::sweep::sweep(
+            &wave,
+            &Pace {
+                threads: pace.threads,
+                progress: &|progress| {
+                    // At most so many: modes may drop out.
+                    let total = before + runs_left(&progress);
+                    let done = before + progress.done;
+                    (pace.progress)(Progress {
+                        done,
+                        total,
+                        share: done as f64 / total as f64,
+                        ..progress
+                    });
+                },
+            },
+        );
+        before += modes.len() * plan.repeats as usize;
+        cells
+    })
 }
 
 pub(crate) fn replay(args: &ReplayArgs) -> anyhow::Result<()> {
@@ -87,6 +133,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> anyhow::Result<()> {
             simulated: true,
             workload: name.to_string_lossy().into_owned(),
             workers: plan.workers,
+            slo: None,
             cells,
         },
         &args.common.output,
@@ -144,6 +191,9 @@ fn finish(summary: Summary, output: &Path) -> anyhow::Result<()> {
         .write(output)
         .with_context(|| format!("cannot write results to {}", output.display()))?;
     print::line(format_args!("{}", summary.table()));
+    if let Some(slo) = &summary.slo {
+        print::line(format_args!("{}", slo.lines()));
+    }
     print::line(format_args!(
         "written: {}",
         output.join("summary.json").display()

@@ -15,7 +15,9 @@
 //! | [`cluster`] | the event loop |
 //! | [`cell`] | one run with one mode at one level |
 //! | [`grid`] | many cells on all cores |
+//! | [`learning`] | how soon what the router learns is as good as knowing |
 //! | [`report`] | JSON, CSV and a table |
+//! | [`slo`] | the highest load under which latency objectives hold |
 //!
 //! # Guarantees
 //!
@@ -28,8 +30,10 @@ pub mod cluster;
 mod content;
 mod dialogue;
 pub mod grid;
+pub mod learning;
 mod load;
 pub mod report;
+pub mod slo;
 pub mod trace;
 pub mod workload;
 
@@ -37,5 +41,6 @@ pub use cell::{CellPlan, Measured, Spread, run_cell, run_recorded};
 pub use cluster::{Change, ChangeKind, Record, WorkerPlan};
 pub use grid::{Pace, Progress, ReplayPlan, SweepPlan, replay, sweep};
 pub use report::{CellSummary, Summary};
+pub use slo::{Objectives, SloSummary};
 pub use trace::{Trace, TraceError};
 pub use workload::{Workload, WorkloadError};

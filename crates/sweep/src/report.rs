@@ -11,6 +11,7 @@ use router::ModeName;
 use serde::Serialize;
 
 use crate::cell::Measured;
+use crate::slo::SloSummary;
 
 /// A whole run.
 #[derive(Clone, Debug, Serialize)]
@@ -23,6 +24,9 @@ pub struct Summary {
     pub workload: String,
     pub workers: u32,
     pub cells: Vec<CellSummary>,
+    /// Only if objectives were given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slo: Option<SloSummary>,
 }
 
 /// One mode at one level.

@@ -6,7 +6,10 @@
 use std::collections::BTreeMap;
 
 use contract::{KvBatch, Moment, WorkerCard, WorkerId, WorkerStatus};
-use router::{Claim, Observed, Placed, RouteError, RouteQuery, RouterConfig, State, Ticket};
+use router::{
+    Claim, Observed, Placed, Priors, RouteError, RouteQuery, RouterConfig, State, Ticket,
+    WorkerView,
+};
 
 #[derive(Debug)]
 pub(super) struct Gateway {
@@ -15,9 +18,11 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
-    pub(super) fn new(config: RouterConfig) -> Self {
+    pub(super) fn new(config: RouterConfig, priors: Priors) -> Self {
+        let mut state = State::new(config);
+        state.set_priors(priors);
         Self {
-            state: State::new(config),
+            state,
             waiting: BTreeMap::new(),
         }
     }
@@ -87,6 +92,14 @@ impl Gateway {
 
     pub(super) fn release(&mut self, claim: &Claim, now: Moment) {
         self.state.release(claim, now);
+    }
+
+    pub(super) fn assume(&mut self, worker: WorkerId, priors: &Priors) {
+        self.state.assume(worker, priors);
+    }
+
+    pub(super) fn views(&self) -> Vec<WorkerView> {
+        self.state.workers()
     }
 
     /// Requests that have a place.
