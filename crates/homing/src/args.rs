@@ -13,7 +13,9 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use router::{BlockWeights, Mode, ModeName};
 
-pub(crate) use self::laboratory::{LaboratoryArgs, ReplayArgs, SweepArgs, TraceFormat};
+pub(crate) use self::laboratory::{
+    LaboratoryArgs, LearningArgs, ReplayArgs, SweepArgs, TraceFormat,
+};
 
 /// Sends every turn of an LLM conversation home: to the replica that already holds its KV
 /// cache.
@@ -46,6 +48,13 @@ pub(crate) enum Command {
     /// A recorded trace in several modes, on simulated workers
     #[command(after_help = laboratory::REPLAY_EXAMPLES)]
     Replay(Box<ReplayArgs>),
+    /// How soon what the router learns about its workers is as good as knowing
+    ///
+    /// Surprises mode kv with first beliefs that are wrong four times either way, and with a
+    /// worker that slows to half its speed, and prints the TTFT p95 of successive windows after
+    /// the surprise beside that of the same policy told the truth, on the same conversations.
+    #[command(after_help = laboratory::LEARNING_EXAMPLES)]
+    Learning(Box<LearningArgs>),
     /// Inspect the configuration
     Config {
         #[command(subcommand)]

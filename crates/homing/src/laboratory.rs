@@ -2,11 +2,15 @@
 //!
 //! Here is only reading arguments and writing results; what is run is the `sweep` crate's.
 
+pub(crate) mod learning;
+
 use std::path::Path;
 use std::sync::Arc;
 
 use ::sweep::report::SCHEMA;
-use ::sweep::{Measurements, ReplayPlan, Setting, Summary, SweepPlan, Trace, find_profile, timed};
+use ::sweep::{
+    Measurements, ReplayPlan, Setting, SloSummary, Summary, SweepPlan, Trace, find_profile, timed,
+};
 use anyhow::{Context as _, ensure};
 
 use crate::args::{LaboratoryArgs, ReplayArgs, SweepArgs, TraceFormat};
@@ -34,7 +38,11 @@ pub(crate) fn sweep(args: &SweepArgs) -> anyhow::Result<()> {
     };
     let measurements = args.compare.as_deref().map(Measurements::named);
     let measurements = measurements.transpose()?;
-    let cells = timed(args.common.threads, |pace| ::sweep::sweep(&plan, pace));
+    let cells = timed(args.common.threads, |pace| match &args.slo {
+        Some(objectives) if args.search => ::sweep::search(&plan, objectives, pace),
+        _ => ::sweep::sweep(&plan, pace),
+    });
+    let slo = args.slo.clone();
     finish(
         Summary {
             schema: SCHEMA,
@@ -44,6 +52,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> anyhow::Result<()> {
             workload: plan.workload.name,
             workers,
             comparison: measurements.map(|measurements| measurements.compare(&cells)),
+            slo: slo.map(|objectives| SloSummary::new(objectives, &cells)),
             cells,
         },
         &args.common.output,
@@ -74,6 +83,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> anyhow::Result<()> {
             workload: name.to_string_lossy().into_owned(),
             workers: plan.workers,
             comparison: None,
+            slo: None,
             cells,
         },
         &args.common.output,
@@ -98,6 +108,9 @@ fn finish(summary: Summary, output: &Path) -> anyhow::Result<()> {
         .write(output)
         .with_context(|| format!("cannot write results to {}", output.display()))?;
     print::line(format_args!("{}", summary.table()));
+    if let Some(slo) = &summary.slo {
+        print::line(format_args!("{}", slo.lines()));
+    }
     if let Some(comparison) = &summary.comparison {
         print::line(format_args!("{}", comparison.table()));
     }

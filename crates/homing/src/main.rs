@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Sweep(args) => laboratory::sweep(&args),
         Command::Replay(args) => laboratory::replay(&args),
+        Command::Learning(args) => laboratory::learning::run(&args),
         Command::Config {
             command: ConfigCommand::Show(args),
         } => config::show(&args),

@@ -14,7 +14,8 @@ use rivals::table::markdown;
 use sweep::notation::{Levels, duration, levels, speed};
 use sweep::report::SCHEMA;
 use sweep::{
-    Contestant, ReplayPlan, Setting, Summary, SweepPlan, Trace, find_profile, replay, timed,
+    Contestant, Objectives, ReplayPlan, Setting, SloSummary, Summary, SweepPlan, Trace,
+    find_profile, replay, timed,
 };
 
 /// Workers of a replay, as in `homing replay`.
@@ -52,6 +53,10 @@ struct Arguments {
     /// and every rival
     #[arg(long, value_delimiter = ',', value_parser = rivals::contestant)]
     modes: Vec<Contestant>,
+    /// Latency objectives, such as ttft_p95=600ms,tpot_p95=60ms: the highest level that holds
+    /// them is searched upward, and a rule is dropped after three levels in a row that miss
+    #[arg(long, value_name = "OBJECTIVES", conflicts_with = "trace")]
+    slo: Option<Objectives>,
     /// Simulated hardware and model: a built-in profile's name or the path of a TOML file
     #[arg(long)]
     profile: Option<String>,
@@ -104,7 +109,12 @@ fn conversations(args: &Arguments, setting: Setting) -> Summary {
         warmup: args.warmup,
         window: args.window,
     };
-    let cells = timed(args.threads, |pace| sweep::sweep(&plan, pace));
+    let cells = timed(args.threads, |pace| match &args.slo {
+        Some(objectives) => sweep::search(&plan, objectives, pace),
+        None => sweep::sweep(&plan, pace),
+    });
+    let slo = args.slo.clone();
+    let slo = slo.map(|objectives| SloSummary::new(objectives, &cells));
     Summary {
         schema: SCHEMA,
         seed: plan.seed,
@@ -114,6 +124,7 @@ fn conversations(args: &Arguments, setting: Setting) -> Summary {
         workers: plan.workers,
         cells,
         comparison: None,
+        slo,
     }
 }
 
@@ -137,6 +148,7 @@ fn recorded(args: &Arguments, trace: &Path) -> anyhow::Result<Summary> {
         workers: plan.workers,
         cells,
         comparison: None,
+        slo: None,
     })
 }
 
@@ -154,5 +166,8 @@ fn finish(summary: &Summary, output: &Path) -> anyhow::Result<()> {
         .write(&folder)
         .with_context(|| format!("cannot write results to {}", folder.display()))?;
     println!("{}", markdown(summary));
+    if let Some(slo) = &summary.slo {
+        println!("{}", slo.lines());
+    }
     Ok(())
 }

@@ -82,6 +82,8 @@ fn the_table_has_a_row_for_each_contestant() {
         workload: plan.workload.name,
         workers: 3,
         cells: cells.into_iter().map(|(cell, _)| cell).collect(),
+        comparison: None,
+        slo: None,
     };
     let table = table::markdown(&summary);
     assert!(table.starts_with("## small\n\nSimulated: 3 workers, "));

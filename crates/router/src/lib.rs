@@ -39,6 +39,7 @@ pub mod queue;
 mod reservations;
 pub mod router;
 pub mod state;
+mod sync;
 mod worker_set;
 
 pub use config::RouterConfig;
@@ -46,7 +47,7 @@ pub use decision::{Decision, Excluded, Outcome, WhyNot};
 pub use feed::{FeedState, Observed};
 pub use learn::{Outlook, Priors};
 pub use mode::{BlockWeights, Mode, ModeError, ModeName};
-pub use policy::{Candidate, Choice, FleetView, Holder, Policy, Reason, RequestView, Terms};
+pub use policy::{Candidate, Choice, Holder, Policy, Reason, RequestView, Terms};
 pub use query::{Claim, Placed, RouteError, RouteQuery};
 pub use queue::Ticket;
 pub use router::{Placement, Router};

@@ -13,6 +13,8 @@ pub struct Load {
     pub in_flight: u32,
     /// Prompt tokens to be computed by requests that have not shown their first token.
     pub pending_prefill_tokens: u64,
+    /// Those requests.
+    pub pending_requests: u32,
     /// Requests whose prompt ends within a block.
     pub partial_blocks: u32,
 }
@@ -23,24 +25,30 @@ pub struct Share {
     /// Zero from the first token on.
     pub prefill_tokens: u32,
     pub partial_block: bool,
+    /// Its first token has not come yet.
+    pub pending: bool,
 }
 
 impl Load {
     pub fn add(&mut self, share: Share) {
         self.in_flight += 1;
         self.pending_prefill_tokens += u64::from(share.prefill_tokens);
+        self.pending_requests += u32::from(share.pending);
         self.partial_blocks += u32::from(share.partial_block);
     }
 
     /// The request's prompt has been computed.
     pub fn first_token(&mut self, share: &mut Share) {
         self.pending_prefill_tokens -= u64::from(share.prefill_tokens);
+        self.pending_requests -= u32::from(share.pending);
         share.prefill_tokens = 0;
+        share.pending = false;
     }
 
     pub fn remove(&mut self, share: Share) {
         self.in_flight -= 1;
         self.pending_prefill_tokens -= u64::from(share.prefill_tokens);
+        self.pending_requests -= u32::from(share.pending);
         self.partial_blocks -= u32::from(share.partial_block);
     }
 }
@@ -55,10 +63,12 @@ mod tests {
         let mut started = Share {
             prefill_tokens: 70,
             partial_block: true,
+            pending: true,
         };
         let waiting = Share {
             prefill_tokens: 30,
             partial_block: false,
+            pending: true,
         };
         load.add(started);
         load.add(waiting);
@@ -67,12 +77,16 @@ mod tests {
             Load {
                 in_flight: 2,
                 pending_prefill_tokens: 100,
+                pending_requests: 2,
                 partial_blocks: 1
             }
         );
         load.first_token(&mut started);
         load.first_token(&mut started);
-        assert_eq!(load.pending_prefill_tokens, 30);
+        assert_eq!(
+            (load.pending_prefill_tokens, load.pending_requests),
+            (30, 1)
+        );
         load.remove(waiting);
         load.remove(started);
         assert_eq!(load, Load::default());

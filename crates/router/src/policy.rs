@@ -55,15 +55,7 @@ pub struct RequestView<'a> {
     pub blocks: u32,
     /// Tokens per block.
     pub block_size: u32,
-    pub fleet: FleetView,
-}
-
-/// The workers that may take the request, together, whether they have a free slot or not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FleetView {
-    pub in_flight: u64,
-    pub slots: u64,
-    /// Of those that are full and hence no candidates, the one with most of the prompt.
+    /// Of the workers that are full and hence no candidates, the one with most of the prompt.
     pub full_holder: Option<Holder>,
 }
 
@@ -87,6 +79,8 @@ pub struct Candidate {
     pub cached_tokens: u32,
     /// Prompt tokens sent to it earlier and still to be computed.
     pub pending_prefill_tokens: u64,
+    /// The requests that they belong to.
+    pub pending_requests: u32,
     /// What it would have to compute until this request's first token, pending work
     /// included, in blocks.
     pub prefill_blocks: f64,
@@ -114,6 +108,8 @@ pub struct Candidate {
 pub struct Terms {
     /// Until the request's own first token, once it has a slot.
     pub ttft_ms: f32,
+    /// What it and those that wait for their first token there do to each other.
+    pub queue_ms: f32,
     /// Delay of the requests that the worker is decoding.
     pub decode_ms: f32,
     /// Work that others will have to do again because their blocks make room.
@@ -124,7 +120,7 @@ pub struct Terms {
 
 impl Terms {
     pub fn total(&self) -> f64 {
-        f64::from(self.ttft_ms + self.decode_ms + self.eviction_ms + self.wait_ms)
+        f64::from(self.ttft_ms + self.queue_ms + self.decode_ms + self.eviction_ms + self.wait_ms)
     }
 }
 
@@ -132,13 +128,14 @@ impl fmt::Display for Terms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             ttft_ms,
+            queue_ms,
             decode_ms,
             eviction_ms,
             wait_ms,
         } = self;
         write!(
             f,
-            "first token {ttft_ms:.1}, decodes {decode_ms:.1}, eviction {eviction_ms:.1}, wait {wait_ms:.1} ms"
+            "first token {ttft_ms:.1}, queue {queue_ms:.1}, decodes {decode_ms:.1}, eviction {eviction_ms:.1}, wait {wait_ms:.1} ms"
         )
     }
 }
@@ -285,11 +282,7 @@ pub(crate) mod tests {
         chain: &[],
         blocks: 100,
         block_size: 32,
-        fleet: FleetView {
-            in_flight: 0,
-            slots: 192,
-            full_holder: None,
-        },
+        full_holder: None,
     };
 
     pub(crate) fn idle(worker: u64) -> Candidate {
@@ -300,6 +293,7 @@ pub(crate) mod tests {
             overlap_blocks: 0,
             cached_tokens: 0,
             pending_prefill_tokens: 0,
+            pending_requests: 0,
             prefill_blocks: 100.0,
             decode_blocks: 0,
             new_blocks: 100,

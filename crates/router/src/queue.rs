@@ -35,7 +35,7 @@ pub const WINDOW: usize = 64;
 /// more there than where it would compute least: some 20 ms of work.
 pub const HOME_TOKENS: u32 = 256;
 /// Times that a request may be overtaken.
-pub const MOST_OVERTAKEN: u32 = 64;
+pub const MOST_OVERTAKEN: u32 = 16;
 
 /// A place in the queue.
 ///

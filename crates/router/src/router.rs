@@ -19,7 +19,6 @@
 use std::sync::Arc;
 
 use contract::{Clock, KvBatch, KvSnapshot, Moment, WorkerCard, WorkerId, WorkerStatus};
-use parking_lot::Mutex;
 use telemetry::Registry;
 use tracing::{Level, debug, warn};
 
@@ -30,6 +29,7 @@ use crate::metrics::RouterMetrics;
 use crate::mode::Mode;
 use crate::query::{Claim, Placed, RouteError, RouteQuery};
 use crate::state::{JoinError, State, WorkerView};
+use crate::sync::Mutex;
 
 #[cfg(test)]
 mod tests;

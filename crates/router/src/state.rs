@@ -32,7 +32,7 @@ use crate::completions::Completions;
 use crate::config::RouterConfig;
 use crate::decision::{Decision, DecisionLog};
 use crate::feed::{EventTally, FeedState, Holdings, Observed};
-use crate::learn::Priors;
+use crate::learn::{Learner, Priors};
 use crate::mode::Mode;
 use crate::policy::Policy;
 use crate::prefix_index::PrefixIndex;
@@ -167,6 +167,15 @@ impl State {
     /// What to believe about workers that join from now on.
     pub fn set_priors(&mut self, priors: Priors) {
         self.priors = priors;
+    }
+
+    /// Forgets what was learned about a worker and believes this instead. For experiments that
+    /// compare learning with knowing.
+    pub fn assume(&mut self, worker: WorkerId, priors: &Priors) {
+        if let Some((_, member)) = self.members.get_mut(worker) {
+            member.profile.learner = Learner::new(priors);
+            member.heed();
+        }
     }
 
     /// Takes a worker in. One that is a member already is replaced, as if it had left:

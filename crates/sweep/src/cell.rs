@@ -6,7 +6,7 @@ use std::time::Duration;
 use contract::Moment;
 use engine::sim::Profile;
 use loadgen::{Schedule, Tally, Window};
-use router::RouterConfig;
+use router::{Priors, RouterConfig, WorkerView};
 
 use crate::cluster::{Cluster, ClusterPlan, Record, WorkerPlan};
 use crate::contestant::Contestant;
@@ -91,7 +91,7 @@ impl Spread {
 
 /// Runs a cell.
 pub fn run_cell(plan: &CellPlan<'_>) -> Measured {
-    let (mut cluster, deadline) = conversations(plan);
+    let (mut cluster, deadline) = conversations(plan, Priors::default());
     cluster.run_until_settled(deadline);
     measured(cluster)
 }
@@ -99,13 +99,20 @@ pub fn run_cell(plan: &CellPlan<'_>) -> Measured {
 /// Runs a cell to the last answer and returns every placement, in the order in which they
 /// were decided. Nothing new is sent once warm-up and window are over.
 pub fn run_recorded(plan: &CellPlan<'_>) -> Vec<Record> {
-    let (mut cluster, _) = conversations(plan);
+    run_believing(plan, Priors::default()).0
+}
+
+/// The same with other first beliefs of the router; and how it sees the workers when nothing
+/// new is sent.
+pub(crate) fn run_believing(plan: &CellPlan<'_>, priors: Priors) -> (Vec<Record>, Vec<WorkerView>) {
+    let (mut cluster, _) = conversations(plan, priors);
     cluster.records = Some(Vec::new());
     cluster.run_until(Moment::ZERO + plan.warmup + plan.window);
+    let views = cluster.views();
     cluster.close();
     cluster.run_until_idle();
     debug_assert!(cluster.is_clean(), "everything has been given back");
-    cluster.records.take().unwrap_or_default()
+    (cluster.records.take().unwrap_or_default(), views)
 }
 
 /// Replays a trace to its last answer.
@@ -128,7 +135,7 @@ pub(crate) fn run_trace(
     measured(cluster)
 }
 
-fn conversations(plan: &CellPlan<'_>) -> (Cluster, Moment) {
+fn conversations(plan: &CellPlan<'_>, priors: Priors) -> (Cluster, Moment) {
     let workload = plan.workload;
     let begin = Moment::ZERO + plan.warmup;
     let window = Window {
@@ -143,6 +150,7 @@ fn conversations(plan: &CellPlan<'_>) -> (Cluster, Moment) {
     let workers = workload.fleet(plan.profile, plan.workers);
     let cluster = ClusterPlan {
         changes: workload.changes.clone(),
+        priors,
         ..cluster_plan(workers, plan.mode, plan.seed)
     };
     let load = Conversations::new(
@@ -168,6 +176,7 @@ fn cluster_plan(workers: Vec<WorkerPlan>, mode: Contestant, seed: u64) -> Cluste
             ..RouterConfig::new(block_size)
         },
         workers,
+        priors: Priors::default(),
         changes: Vec::new(),
         seed,
     }

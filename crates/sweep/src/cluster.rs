@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use contract::{Moment, TokenChunk, WorkerId};
 use loadgen::{Ending, Tally, Window};
-use router::RouterConfig;
+use router::{Priors, RouterConfig, WorkerView};
 
 use self::gateway::Gateway;
 pub use self::requests::Record;
@@ -61,6 +61,9 @@ pub enum ChangeKind {
     Returns,
     /// It takes the profile's times divided by this from its next step on.
     Speed(f64),
+    /// The router is told what the worker is like, as if it had learned it. Nothing else
+    /// changes: for experiments that compare learning with knowing.
+    Told(Priors),
 }
 
 /// What a cluster is built from.
@@ -71,6 +74,8 @@ pub(crate) struct ClusterPlan {
     /// Who routes. The configuration's own mode has no say.
     pub(crate) mode: Contestant,
     pub(crate) router: RouterConfig,
+    /// What the router believes at the start.
+    pub(crate) priors: Priors,
     /// Seed of the answers.
     pub(crate) seed: u64,
 }
@@ -128,7 +133,7 @@ impl Cluster {
             events: BinaryHeap::new(),
             next_order: 0,
             workers: plan.workers.iter().map(|_| None).collect(),
-            gateway: Gateway::new(plan.mode.router(plan.router.clone())),
+            gateway: Gateway::new(plan.mode.router(plan.router.clone()), plan.priors),
             load,
             requests: Requests::default(),
             delivered: VecDeque::new(),
@@ -177,6 +182,11 @@ impl Cluster {
     /// Sends nothing more; what is under way may end.
     pub(crate) fn close(&mut self) {
         self.load.close();
+    }
+
+    /// The workers as the router sees them.
+    pub(crate) fn views(&self) -> Vec<WorkerView> {
+        self.gateway.views()
     }
 
     /// Whether every place, slot and block has been given back.
@@ -352,7 +362,9 @@ impl Cluster {
                 self.serve_waiting();
             }
             (ChangeKind::Speed(speed), Some(worker)) => worker.speed = speed,
-            (ChangeKind::Dies | ChangeKind::Speed(_), None) | (ChangeKind::Returns, Some(_)) => {}
+            (ChangeKind::Told(priors), Some(worker)) => self.gateway.assume(worker.id, &priors),
+            (ChangeKind::Dies | ChangeKind::Speed(_) | ChangeKind::Told(_), None)
+            | (ChangeKind::Returns, Some(_)) => {}
         }
     }
 

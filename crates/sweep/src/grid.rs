@@ -19,6 +19,7 @@ use crate::cell::{CellPlan, Measured, run_cell, run_trace};
 use crate::cluster::WorkerPlan;
 use crate::contestant::Contestant;
 use crate::report::CellSummary;
+use crate::slo::{self, Objectives};
 use crate::trace::Trace;
 use crate::workload::Workload;
 
@@ -121,6 +122,45 @@ pub fn sweep(plan: &SweepPlan, pace: &Pace<'_>) -> Vec<(CellSummary, Measured)> 
         }
     }
     cells
+}
+
+/// Runs a sweep level by level upward, with the modes that still hold the objectives.
+pub fn search(
+    plan: &SweepPlan,
+    objectives: &Objectives,
+    pace: &Pace<'_>,
+) -> Vec<(CellSummary, Measured)> {
+    let mut before = 0;
+    slo::search(&plan.levels, &plan.modes, objectives, |level, modes| {
+        let wave = SweepPlan {
+            levels: vec![level],
+            modes: modes.to_vec(),
+            ..plan.clone()
+        };
+        let runs_left = |progress: &Progress<'_>| {
+            let higher = plan.levels.iter().filter(|&&other| other > level).count();
+            progress.total + higher * modes.len() * plan.repeats as usize
+        };
+        let cells = sweep(
+            &wave,
+            &Pace {
+                threads: pace.threads,
+                progress: &|progress| {
+                    // At most so many: modes may drop out.
+                    let total = before + runs_left(&progress);
+                    let done = before + progress.done;
+                    (pace.progress)(Progress {
+                        done,
+                        total,
+                        share: done as f64 / total as f64,
+                        ..progress
+                    });
+                },
+            },
+        );
+        before += modes.len() * plan.repeats as usize;
+        cells
+    })
 }
 
 /// Replays a trace in every mode.

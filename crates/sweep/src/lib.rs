@@ -16,10 +16,12 @@
 //! | [`contestant`] | who takes part: a mode, or a rule from elsewhere |
 //! | [`cell`] | one run with one mode at one level |
 //! | [`grid`] | many cells on all cores |
+//! | [`learning`] | how soon what the router learns is as good as knowing |
 //! | [`report`] | JSON, CSV and a table |
 //! | [`compare`] | how far a sweep is off from published measurements |
 //! | [`setting`], [`notation`] | what people name and write becomes a plan |
 //! | [`meter`] | how far it is |
+//! | [`slo`] | the highest load under which latency objectives hold |
 //!
 //! # Guarantees
 //!
@@ -34,11 +36,13 @@ mod content;
 pub mod contestant;
 mod dialogue;
 pub mod grid;
+pub mod learning;
 mod load;
 pub mod meter;
 pub mod notation;
 pub mod report;
 pub mod setting;
+pub mod slo;
 pub mod trace;
 pub mod workload;
 
@@ -46,9 +50,10 @@ pub use cell::{CellPlan, Measured, Spread, run_cell, run_recorded};
 pub use cluster::{Change, ChangeKind, Record, WorkerPlan};
 pub use compare::{Comparison, Measurements, MeasurementsError};
 pub use contestant::Contestant;
-pub use grid::{Pace, Progress, ReplayPlan, SweepPlan, replay, sweep};
+pub use grid::{Pace, Progress, ReplayPlan, SweepPlan, replay, search, sweep};
 pub use meter::timed;
 pub use report::{CellSummary, Summary};
 pub use setting::{Setting, SettingError, find_profile};
+pub use slo::{Objectives, SloSummary};
 pub use trace::{Trace, TraceError};
 pub use workload::{Workload, WorkloadError};

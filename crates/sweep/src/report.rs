@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::cell::Measured;
 use crate::compare::Comparison;
+use crate::slo::SloSummary;
 
 /// The version of `summary.json`.
 pub const SCHEMA: u32 = 1;
@@ -29,6 +30,9 @@ pub struct Summary {
     /// If it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Comparison>,
+    /// Only if objectives were given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slo: Option<SloSummary>,
 }
 
 /// One mode at one level.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use router::Mode;
+use sweep::Objectives;
 use sweep::notation::{Levels, duration, levels, speed};
 
 pub(super) const SWEEP_EXAMPLES: &str = "\
@@ -13,11 +14,48 @@ Examples:
   homing sweep --virtual --workload specification --levels 60..180:20 --output out
   homing sweep --virtual --modes round-robin,kv-blocks --repeats 6 --compare published --output out
   homing sweep --virtual --workload burst --levels 60 --modes round-robin,kv --repeats 5 --output out
-  homing sweep --virtual --workload my.toml --levels 60,180 --window 10m --output out";
+  homing sweep --virtual --workload my.toml --levels 60,180 --window 10m --output out
+  homing sweep --virtual --slo ttft_p95=600ms,tpot_p95=60ms --search --levels 10..400:10 --output out";
 
 pub(super) const REPLAY_EXAMPLES: &str = "\
 Examples:
   homing replay --virtual --trace mooncake-conversation.jsonl --format mooncake --workers 8 --output out";
+
+pub(super) const LEARNING_EXAMPLES: &str = "\
+Examples:
+  homing learning --virtual
+  homing learning --virtual --workload unique-starters --level 100 --repeats 5";
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LearningArgs {
+    /// Run in virtual time, on simulated workers
+    #[arg(long = "virtual")]
+    pub(crate) in_virtual_time: bool,
+    /// What load: a built-in workload's name or the path of a TOML file
+    #[arg(long, default_value = "specification")]
+    pub(crate) workload: String,
+    /// Conversations at once
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) level: u32,
+    /// Runs with different conversations; their samples are pooled
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) repeats: u32,
+    /// Simulated time of one window
+    #[arg(long, default_value = "20s", value_parser = duration)]
+    pub(crate) window: Duration,
+    /// How many windows
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(4..=100))]
+    pub(crate) windows: u32,
+    /// How many workers; by default as many as the workload or else the profile says
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) workers: Option<u32>,
+    /// Simulated hardware and model: a built-in profile's name or the path of a TOML file
+    #[arg(long)]
+    pub(crate) profile: Option<String>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 42)]
+    pub(crate) seed: u64,
+}
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SweepArgs {
@@ -46,6 +84,18 @@ pub(crate) struct SweepArgs {
     /// Dynamo 0.9, modes round-robin and kv-blocks, levels 60 to 180)
     #[arg(long, value_name = "MEASUREMENTS")]
     pub(crate) compare: Option<String>,
+    /// Latency objectives, such as ttft_p95=600ms,tpot_p95=60ms
+    ///
+    /// Tells for each mode the highest level at which all of them hold and no request failed.
+    /// ttft, tpot, itl or e2e, with _p50, _p95 or _p99, in ms or s.
+    #[arg(long, value_name = "OBJECTIVES")]
+    pub(crate) slo: Option<Objectives>,
+    /// Runs the levels upward and drops a mode after three in a row that miss the objectives
+    ///
+    /// Levels run one after the other, the modes that are left beside each other. Three and
+    /// not one, because a higher level may hold where a lower one does not.
+    #[arg(long, requires = "slo")]
+    pub(crate) search: bool,
     #[command(flatten)]
     pub(crate) common: LaboratoryArgs,
 }

@@ -29,7 +29,8 @@ fn file(text: &str) -> tempfile::NamedTempFile {
 fn demo(arguments: Vec<OsString>) -> DemoArgs {
     match Cli::try_parse_from(arguments).unwrap().command {
         crate::args::Command::Demo(args) => *args,
-        crate::args::Command::Sweep(_)
+        crate::args::Command::Learning(_)
+        | crate::args::Command::Sweep(_)
         | crate::args::Command::Replay(_)
         | crate::args::Command::Config { .. } => panic!("not the demo"),
     }

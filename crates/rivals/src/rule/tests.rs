@@ -2,7 +2,7 @@
 
 use contract::WorkerId;
 use router::learn::{Learner, Priors};
-use router::{FleetView, Policy, RequestView};
+use router::{Policy, RequestView};
 
 use super::*;
 
@@ -12,11 +12,7 @@ pub(crate) const REQUEST: RequestView<'_> = RequestView {
     chain: &[],
     blocks: 100,
     block_size: 32,
-    fleet: FleetView {
-        in_flight: 0,
-        slots: 0,
-        full_holder: None,
-    },
+    full_holder: None,
 };
 
 /// What the tables vary.
@@ -44,6 +40,7 @@ pub(crate) fn candidates(workers: &[Worker]) -> Vec<Candidate> {
             overlap_blocks: worker.overlap,
             cached_tokens,
             pending_prefill_tokens: worker.pending,
+            pending_requests: 0,
             prefill_blocks: (worker.pending + uncached) as f64 / f64::from(REQUEST.block_size),
             decode_blocks: worker.in_use,
             new_blocks: REQUEST.blocks - worker.shared,

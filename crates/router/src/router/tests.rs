@@ -9,6 +9,7 @@ use crate::decision::Outcome;
 use crate::state::tests::{card, chain, stored};
 
 mod late_binding;
+mod model;
 
 fn router(mode: &str, workers: u64) -> (Router, Registry) {
     let registry = Registry::new();

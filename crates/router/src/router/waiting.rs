@@ -41,6 +41,11 @@ impl Waiters {
         let sender = self.senders.remove(&ticket)?;
         Some(Bound { sender, outcome })
     }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.senders.is_empty()
+    }
 }
 
 /// The end of a wait, to be told to the one who waited.

@@ -140,7 +140,7 @@ impl State {
             chain: query.chain,
             blocks: query.chain.len() as u32,
             block_size: self.config.block_size,
-            fleet: self.survey.fleet,
+            full_holder: self.survey.full_holder,
         };
         let Choice { index, reason } =
             self.policy
@@ -178,6 +178,7 @@ impl State {
         let share = Share {
             prefill_tokens: query.prompt_tokens - chosen.cached_tokens,
             partial_block: query.has_partial_block(self.config.block_size),
+            pending: true,
         };
         member.load.add(share);
         let in_flight = member.load.in_flight;

@@ -9,7 +9,7 @@ use super::members::{Member, Members};
 use crate::active_blocks::ActiveBlocks;
 use crate::config::RouterConfig;
 use crate::decision::{Excluded, WhyNot};
-use crate::policy::{Candidate, FleetView, Holder};
+use crate::policy::{Candidate, Holder};
 use crate::prefix_index::PrefixIndex;
 use crate::query::RouteQuery;
 use crate::queue::HOME_TOKENS;
@@ -23,8 +23,8 @@ const FULL_CACHE: f64 = 0.95;
 pub(super) struct Survey {
     pub(super) candidates: Vec<Candidate>,
     pub(super) excluded: Vec<Excluded>,
-    /// Candidates and those that are only excluded for being full.
-    pub(super) fleet: FleetView,
+    /// Of those that are full, the one with most of the prompt.
+    pub(super) full_holder: Option<Holder>,
     /// Leading blocks of the prompt that are held, by slot.
     held: Vec<u32>,
     /// Leading blocks of the prompt that are in use, by slot.
@@ -49,15 +49,11 @@ impl Survey {
     pub(super) fn take(&mut self, books: Books<'_>, query: &RouteQuery<'_>) {
         self.candidates.clear();
         self.excluded.clear();
-        self.fleet = FleetView::default();
+        self.full_holder = None;
         books.index.overlap(query.chain, &mut self.held);
         books.active.overlap(query.chain, &mut self.used);
         for (slot, member) in books.members.iter() {
             let why = why_not(books.config, member, query);
-            if matches!(why, None | Some(WhyNot::Full)) {
-                self.fleet.in_flight += u64::from(member.load.in_flight);
-                self.fleet.slots += u64::from(member.slots);
-            }
             if let Some(why) = why {
                 let worker = member.worker;
                 self.excluded.push(Excluded { worker, why });
@@ -102,7 +98,7 @@ impl Survey {
     }
 
     fn note_full_holder(&mut self, worker: WorkerId, cached_tokens: u32) {
-        let holder = &mut self.fleet.full_holder;
+        let holder = &mut self.full_holder;
         if holder.is_none_or(|holder| holder.cached_tokens < cached_tokens) {
             *holder = Some(Holder {
                 worker,
@@ -186,6 +182,7 @@ fn candidate(
         overlap_blocks,
         cached_tokens,
         pending_prefill_tokens,
+        pending_requests: member.load.pending_requests,
         prefill_blocks: (pending_prefill_tokens + uncached_tokens) as f64 / f64::from(block_size),
         decode_blocks: known.in_use,
         new_blocks: blocks - known.used + u32::from(query.has_partial_block(block_size)),

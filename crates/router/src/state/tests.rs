@@ -457,6 +457,7 @@ fn decisions_and_workers_read_well_as_json() {
               "new_blocks": 100,
               "overlap_blocks": 20,
               "pending_prefill_tokens": 0,
+              "pending_requests": 0,
               "prefill_blocks": 80.0,
               "slots": 64,
               "worker": 1

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use contract::{KvBatch, Moment, WorkerCard, WorkerId, WorkerStatus};
-use router::{Claim, Observed, Placed, RouteError, RouteQuery, State, Ticket};
+use router::{Claim, Observed, Placed, Priors, RouteError, RouteQuery, State, Ticket, WorkerView};
 
 #[derive(Debug)]
 pub(super) struct Gateway {
@@ -15,7 +15,8 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
-    pub(super) fn new(state: State) -> Self {
+    pub(super) fn new(mut state: State, priors: Priors) -> Self {
+        state.set_priors(priors);
         Self {
             state,
             waiting: BTreeMap::new(),
@@ -87,6 +88,14 @@ impl Gateway {
 
     pub(super) fn release(&mut self, claim: &Claim, now: Moment) {
         self.state.release(claim, now);
+    }
+
+    pub(super) fn assume(&mut self, worker: WorkerId, priors: &Priors) {
+        self.state.assume(worker, priors);
+    }
+
+    pub(super) fn views(&self) -> Vec<WorkerView> {
+        self.state.workers()
     }
 
     /// Requests that have a place.

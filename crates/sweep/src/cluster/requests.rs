@@ -17,6 +17,7 @@ pub(super) struct Request {
     pub(super) chain: Box<[BlockHash]>,
     pub(super) limits: OutputLimits,
     pub(super) sampling_seed: u64,
+    pub(super) sent: Moment,
     pub(super) watch: Stopwatch,
     pub(super) placed: Option<Placed>,
     /// Workers that failed it.
@@ -45,6 +46,7 @@ pub struct Record {
     pub worker: WorkerId,
     pub prompt: Arc<[TokenId]>,
     pub sampling_seed: u64,
+    pub sent: Moment,
     pub placed: Moment,
     pub first_token: Option<Moment>,
     pub ended: Option<Moment>,

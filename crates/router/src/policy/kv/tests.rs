@@ -1,7 +1,6 @@
 //! Each term alone, then what they trade against each other.
 
 use super::*;
-use crate::policy::FleetView;
 use crate::policy::tests::{REQUEST, busy, idle};
 
 fn held(worker: u64, cached_tokens: u32) -> Candidate {
@@ -11,21 +10,9 @@ fn held(worker: u64, cached_tokens: u32) -> Candidate {
     }
 }
 
-/// The fleet of exactly these workers.
-fn request(candidates: &[Candidate]) -> RequestView<'static> {
-    RequestView {
-        fleet: FleetView {
-            in_flight: candidates.iter().map(|one| u64::from(one.in_flight)).sum(),
-            slots: candidates.iter().map(|one| u64::from(one.slots)).sum(),
-            full_holder: None,
-        },
-        ..REQUEST
-    }
-}
-
 fn chosen(candidates: &[Candidate]) -> (u64, Reason) {
     let mut rows = candidates.to_vec();
-    let choice = Kv.choose(&request(candidates), &mut rows, &mut Draws::new(3));
+    let choice = Kv.choose(&REQUEST, &mut rows, &mut Draws::new(3));
     (rows[choice.index].worker.0, choice.reason)
 }
 
@@ -34,23 +21,24 @@ fn each_term_in_milliseconds() {
     // The priors: 8,000 tokens/s, 30 ms and 0.3 ms a request, two steps, 500 tokens.
     let alone = idle(1);
     for (name, candidate, expected) in [
-        ("a cold prompt", alone, [460.0, 0.0, 0.0, 0.0]),
-        ("a warm one", held(1, 2400), [160.0, 0.0, 0.0, 0.0]),
+        ("a cold prompt", alone, [460.0, 0.0, 0.0, 0.0, 0.0]),
+        ("a warm one", held(1, 2400), [160.0, 0.0, 0.0, 0.0, 0.0]),
         (
-            "behind another",
+            "behind two others: 100 ms of theirs, and 2 × 400 ms for who comes next",
             Candidate {
                 pending_prefill_tokens: 800,
+                pending_requests: 2,
                 ..alone
             },
-            [560.0, 0.0, 0.0, 0.0],
+            [560.0, 900.0, 0.0, 0.0, 0.0],
         ),
         (
-            "among ten: two longer steps, and 10 × (¼ × 400 ms + 500 × 0.3 ms)",
+            "among ten: two longer steps, and 10 × (0.15 × 400 ms + ½ × 500 × 0.3 ms)",
             Candidate {
                 in_flight: 10,
                 ..alone
             },
-            [466.0, 2500.0, 0.0, 0.0],
+            [466.0, 0.0, 1350.0, 0.0, 0.0],
         ),
         (
             "in a full cache, half of which is asked for",
@@ -58,7 +46,7 @@ fn each_term_in_milliseconds() {
                 cache_full: true,
                 ..alone
             },
-            [460.0, 0.0, 600.0, 0.0],
+            [460.0, 0.0, 0.0, 200.0, 0.0],
         ),
         (
             "behind a full batch of four: one slot every 30 s ÷ 4",
@@ -68,12 +56,13 @@ fn each_term_in_milliseconds() {
                 cached_tokens: 3200,
                 ..alone
             },
-            [62.4, 600.0, 0.0, 7500.0],
+            [62.4, 0.0, 300.0, 0.0, 7500.0],
         ),
     ] {
         let terms = terms(&REQUEST, &candidate);
         let found = [
             terms.ttft_ms,
+            terms.queue_ms,
             terms.decode_ms,
             terms.eviction_ms,
             terms.wait_ms,
@@ -130,13 +119,15 @@ fn faster_emptier_and_warmer_workers_win() {
 }
 
 #[test]
-fn a_crowded_worker_does_not_take_part_however_warm() {
-    // 60 of 64 against 30 of 64: the fleet's share is 47 %, the bound ¾.
-    let warm = Candidate {
-        in_flight: 60,
+fn company_costs_more_than_a_warm_prefix_is_worth() {
+    let warm = |in_flight| Candidate {
+        in_flight,
         ..held(1, 3168)
     };
-    let (worker, reason) = chosen(&[warm, busy(2, 30, 64)]);
+    // Each request more in company costs 75 ms; computing the prompt, 400 ms and 60 ms for
+    // each that decodes beside it.
+    assert_eq!(chosen(&[warm(40), busy(2, 20, 64)]).0, 1);
+    let (worker, reason) = chosen(&[warm(60), busy(2, 20, 64)]);
     assert_eq!(worker, 2);
     assert!(matches!(
         reason,
@@ -145,15 +136,21 @@ fn a_crowded_worker_does_not_take_part_however_warm() {
             ..
         }
     ));
-    // When all are that full, it is fair.
-    assert_eq!(chosen(&[warm, busy(2, 60, 64)]).0, 1);
-    // A small worker is crowded sooner.
-    let small = Candidate {
-        in_flight: 7,
-        slots: 8,
-        ..held(1, 3168)
+}
+
+#[test]
+fn a_cold_prompt_stays_out_of_a_queue_of_warm_ones() {
+    let crowd = Candidate {
+        pending_prefill_tokens: 200,
+        pending_requests: 10,
+        ..idle(1)
     };
-    assert_eq!(chosen(&[small, busy(2, 20, 64)]).0, 2);
+    assert_eq!(chosen(&[crowd, busy(2, 20, 64)]).0, 2);
+    let warm = Candidate {
+        cached_tokens: 3168,
+        ..crowd
+    };
+    assert_eq!(chosen(&[warm, busy(2, 20, 64)]).0, 1);
 }
 
 #[test]
@@ -164,11 +161,7 @@ fn a_holder_that_is_full_or_dearer_is_named() {
         cached_tokens: 3168,
     });
     let asked = RequestView {
-        fleet: FleetView {
-            in_flight: 64,
-            slots: 192,
-            full_holder,
-        },
+        full_holder,
         ..REQUEST
     };
     let choice = Kv.choose(&asked, &mut rows, &mut Draws::new(3));
@@ -190,7 +183,7 @@ fn a_holder_that_is_full_or_dearer_is_named() {
     assert_eq!(worker, 2);
     assert_eq!(
         reason.to_string(),
-        "hot prefix spread on purpose: worker 1 holds it but takes 604.0 ms more"
+        "hot prefix spread on purpose: worker 1 holds it but takes 1604.0 ms more"
     );
 }
 
@@ -210,7 +203,7 @@ fn ties_go_to_the_emptier_share_and_then_to_chance() {
     ];
     for _ in 0..1000 {
         let mut rows = candidates.to_vec();
-        let choice = Kv.choose(&request(&candidates), &mut rows, &mut draws);
+        let choice = Kv.choose(&REQUEST, &mut rows, &mut draws);
         wins[rows[choice.index].worker.0 as usize] += 1;
     }
     assert_eq!(wins[1], 0);

@@ -82,7 +82,7 @@ fn a_free_slot_anywhere_beats_a_prefix_on_a_full_worker() {
         &state,
         expect![[r#"
             #3 c (3200 tokens, 100 blocks) kv -> worker 2: hot prefix spread on purpose: worker 1 holds it but is full
-            2: cost 460.00, first token 460.0, decodes 0.0, eviction 0.0, wait 0.0 ms, overlap 0, prefill 100.00, decode 0, 0/2 in flight
+            2: cost 460.00, first token 460.0, queue 0.0, decodes 0.0, eviction 0.0, wait 0.0 ms, overlap 0, prefill 100.00, decode 0, 0/2 in flight
             1: full"#]],
     );
 }

@@ -1,0 +1,140 @@
+//! Objectives in words, and levels that hold or do not.
+
+use router::ModeName;
+
+use super::*;
+use crate::report::SpreadSummary;
+
+fn cell(mode: ModeName, level: u32, ttft_p95: f64) -> CellSummary {
+    let figures = |p95| Figures {
+        p50: Some(p95 / 2.0),
+        p95: Some(p95),
+        p99: None,
+    };
+    CellSummary {
+        mode: mode.as_str(),
+        concurrency: Some(level),
+        requests: 100,
+        errors: 0,
+        ttft_ms: figures(ttft_p95),
+        tpot_ms: figures(50.0),
+        itl_ms: figures(50.0),
+        e2e_s: figures(30.0),
+        tops: 1.0,
+        rps: 1.0,
+        kv_hit_pct: None,
+        inflight_spread: SpreadSummary { mean: None, max: 0 },
+        dispatched_past_slots: 0,
+    }
+}
+
+fn objectives(text: &str) -> Objectives {
+    text.parse().unwrap()
+}
+
+#[test]
+fn objectives_are_percentiles_with_times() {
+    let parsed = objectives("ttft_p95=600ms, tpot_p95=0.06s");
+    assert_eq!(
+        parsed.to_string(),
+        "ttft_p95 at most 600 ms, tpot_p95 at most 60 ms"
+    );
+    assert_eq!(
+        serde_json::to_string(&parsed).unwrap(),
+        r#"{"ttft_p95_ms":600.0,"tpot_p95_ms":60.0}"#
+    );
+    for text in [
+        "",
+        "ttft",
+        "ttft=600ms",
+        "ttft_p95=600",
+        "ttft_p90=600ms",
+        "speed_p95=1s",
+        "ttft_p95=0ms",
+        "ttft_p95=-1s",
+        "ttft_p95=NaNms",
+        "ttft_p95=600ms,",
+    ] {
+        let error = text.parse::<Objectives>().unwrap_err().to_string();
+        assert!(error.contains("is not an objective"), "{text}");
+    }
+}
+
+#[test]
+fn a_cell_holds_if_every_figure_does_and_nothing_failed() {
+    for (text, holds) in [
+        ("ttft_p95=600ms", true),
+        ("ttft_p95=599ms", false),
+        ("ttft_p50=300ms,tpot_p95=50ms", true),
+        ("ttft_p50=300ms,tpot_p95=49ms", false),
+        ("e2e_p95=30s", true),
+        ("e2e_p95=29999ms", false),
+        ("itl_p50=25ms", true),
+        // Nobody knows.
+        ("ttft_p99=1000s", false),
+    ] {
+        let cell = cell(ModeName::Kv, 10, 600.0);
+        assert_eq!(objectives(text).hold(&cell), holds, "{text}");
+        let failed = CellSummary { errors: 1, ..cell };
+        assert!(!objectives(text).hold(&failed), "{text}");
+    }
+}
+
+#[test]
+fn the_headline_is_the_highest_level_that_holds_with_those_below_that_do_not() {
+    let kv = [100.0, 700.0, 200.0, 900.0];
+    let mut cells: Vec<_> = (1..)
+        .zip(kv)
+        .map(|(tens, ttft)| cell(ModeName::Kv, 10 * tens, ttft))
+        .collect();
+    cells.push(cell(ModeName::Random, 10, 601.0));
+    let summary = SloSummary::new(objectives("ttft_p95=600ms"), &cells);
+    assert_eq!(
+        serde_json::to_string(&summary).unwrap(),
+        r#"{"objectives":{"ttft_p95_ms":600.0},"highest":{"kv":30,"random":null},"failed_below":{"kv":[20],"random":[]},"tried_up_to":{"kv":40,"random":10}}"#
+    );
+    assert_eq!(
+        summary.lines(),
+        "Highest level with ttft_p95 at most 600 ms:\n\
+         kv               30  tried up to 40, but not at 20\n\
+         random         none  tried up to 10\n"
+    );
+}
+
+#[test]
+fn a_search_gives_a_mode_up_after_three_failures_in_a_row() {
+    // By level: `kv` fails at 20 and 30, holds at 40, fails from 50 on; `random` always fails.
+    let ttft = |mode: ModeName, level: u32| match (mode, level) {
+        (ModeName::Kv, 10 | 40) => 100.0,
+        _ => 1000.0,
+    };
+    let mut handed = Vec::new();
+    let cells = search(
+        &[90, 80, 70, 60, 50, 40, 30, 20, 10, 10],
+        &[ModeName::Random, ModeName::Kv],
+        &objectives("ttft_p95=600ms"),
+        |level, modes| {
+            handed.push((level, modes.len()));
+            let run = |&mode: &ModeName| (cell(mode, level, ttft(mode, level)), ());
+            modes.iter().map(run).collect()
+        },
+    );
+    assert_eq!(
+        handed,
+        [
+            (10, 2),
+            (20, 2),
+            (30, 2),
+            (40, 1),
+            (50, 1),
+            (60, 1),
+            (70, 1)
+        ]
+    );
+    let cells: Vec<_> = cells.into_iter().map(|(cell, ())| cell).collect();
+    assert_eq!(cells.len(), 10);
+    let summary = SloSummary::new(objectives("ttft_p95=600ms"), &cells);
+    assert_eq!(summary.highest["kv"], Some(40));
+    assert_eq!(summary.failed_below["kv"], [20, 30]);
+    assert_eq!(summary.highest["random"], None);
+}
