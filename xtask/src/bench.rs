@@ -2,6 +2,7 @@
 
 mod client;
 mod frontend;
+mod router;
 mod server;
 
 use std::process::Command;
@@ -21,19 +22,30 @@ pub(crate) enum Bench {
         #[arg(long, default_value_t = 8)]
         seconds: u64,
     },
+    /// What a pick costs, and the prefix index beside that of `dynamo-kv-router`
+    ///
+    /// Prints goals and measurements side by side; counts instructions where valgrind is
+    /// installed. The comparison builds the published crate, which takes minutes once.
+    Router {
+        /// Fewer samples
+        #[arg(long)]
+        quick: bool,
+        /// Leave the comparison out
+        #[arg(long)]
+        no_dynamo: bool,
+    },
 }
 
 pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
-    if cfg!(debug_assertions) {
-        return again_in_release(bench);
+    match bench {
+        Bench::Frontend { seconds } if cfg!(debug_assertions) => again_in_release(*seconds),
+        Bench::Frontend { seconds } => frontend::run(*seconds),
+        Bench::Router { quick, no_dynamo } => router::run(*quick, !no_dynamo),
     }
-    let Bench::Frontend { seconds } = bench;
-    frontend::run(*seconds)
 }
 
 /// The client shares the machine with the server, so it must not be slower than it has to.
-fn again_in_release(bench: &Bench) -> anyhow::Result<()> {
-    let Bench::Frontend { seconds } = bench;
+fn again_in_release(seconds: u64) -> anyhow::Result<()> {
     let status = Command::new("cargo")
         .args(["build", "--release", "--quiet", "--package", "homing"])
         .status()?;

@@ -18,21 +18,50 @@
 //!
 //! # Guarantees
 //!
-//! - **Prefix-closed**, so lookup by halving is exact.
+//! - **Prefix-closed**, so lookup by quarters is exact.
 //! - **Empty when idle.** Two chains that share a block share everything before it, except
 //!   if 64-bit hashes collide; then a count may be off until the worker is idle, when its
 //!   owner calls [`forget`](ActiveBlocks::forget).
 
-use contract::BlockHash;
+use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::prefix_index::{BlockMap, PrefixIndex};
+use contract::BlockHash;
+use hashbrown::HashMap;
+
+use crate::prefix_index::PrefixIndex;
 
 /// Reference-counted blocks in use, by slot.
 #[derive(Debug, Default)]
 pub struct ActiveBlocks {
     index: PrefixIndex,
     /// References beyond the first. No entry is zero.
-    further: BlockMap<(BlockHash, usize), u32>,
+    further: HashMap<(BlockHash, usize), u32, BuildHasherDefault<BlockHasher>>,
+}
+
+/// Takes a block hash as it is; further fields of a key are spread by multiplication.
+#[derive(Debug, Default)]
+struct BlockHasher(u64);
+
+impl Hasher for BlockHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 ^= value;
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        // Odd, with bits everywhere, so that both ends of the word change: the map takes
+        // its bucket from the low bits and its tag from the high ones.
+        self.0 ^= (value as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
 }
 
 impl ActiveBlocks {

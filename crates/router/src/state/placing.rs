@@ -10,7 +10,7 @@ use contract::Moment;
 
 use super::State;
 use super::requests::Reservation;
-use super::survey::{Books, has_room, reusable_tokens};
+use super::survey::{Asked, Books, has_room};
 use crate::decision::{Decision, Outcome, WhyNot};
 use crate::learn::{Mark, Outlook};
 use crate::load::Share;
@@ -169,7 +169,8 @@ impl State {
     }
 
     fn reserve(&mut self, query: &RouteQuery<'_>, chosen: &Candidate, now: Moment) -> Key {
-        let confirmed_tokens = reusable_tokens(&self.config, query, chosen.confirmed_blocks);
+        let asked = Asked::new(&self.config, query);
+        let confirmed_tokens = asked.reusable_tokens(chosen.confirmed_blocks);
         let (slot, member) = self
             .members
             .get_mut(chosen.worker)
