@@ -25,7 +25,6 @@ fn main() {
     let times = times.parse().expect("a number of times");
     match operation.as_str() {
         "pick-64" => picks(64, times),
-        "pick-1000" => picks(1000, times),
         "lookup-128" => lookups(&Scene::held_by_three(64, 128, 200), times),
         "lookup-conversations" => lookups(&Scene::conversations(64, 512, 200), times),
         "ingest" => ingest(times),
@@ -40,7 +39,7 @@ fn measured(work: &mut dyn FnMut()) {
 }
 
 fn picks(workers: usize, times: usize) {
-    let mut fleet = Fleet::new(Scene::conversations(workers, 512, 200));
+    let mut fleet = Fleet::new(Scene::conversations(workers, 4096, 2000));
     measured(&mut || {
         for _ in 0..times {
             fleet.pick();

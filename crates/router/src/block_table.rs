@@ -104,11 +104,13 @@ impl BlockTable {
             self.write_anew();
             at = self.seek(key);
         }
-        self.make_room(at);
-        self.places[at] = Place {
-            key,
-            holders: worker,
-        };
+        self.put(
+            at,
+            Place {
+                key,
+                holders: worker,
+            },
+        );
         self.taken += 1;
         true
     }
@@ -150,29 +152,28 @@ impl BlockTable {
         home + from_home.iter().take_while(|place| place.key < key).count()
     }
 
-    /// Makes `at` a gap by moving what stands there, up to the next gap, one place on.
-    fn make_room(&mut self, at: usize) {
-        let after = self.places.get(at..).unwrap_or_default();
-        let row = after.iter().take_while(|place| !place.holders.is_empty());
-        let gap = at + row.count();
-        if gap == self.places.len() {
-            self.places.push(GAP);
+    /// Puts an entry at `at`; what stands there moves one place on, up to the next gap.
+    fn put(&mut self, at: usize, mut carried: Place) {
+        for place in self.places.get_mut(at..).unwrap_or_default() {
+            std::mem::swap(place, &mut carried);
+            if carried.holders.is_empty() {
+                return;
+            }
         }
-        self.places.copy_within(at..gap, at + 1);
+        self.places.push(carried);
     }
 
     /// Fills the gap that has come up at `at` from behind, as far as that brings keys
     /// nearer to their homes.
-    fn close_up(&mut self, at: usize) {
-        let mut end = at + 1;
-        while let Some(place) = self.places.get(end)
-            && !place.holders.is_empty()
-            && self.home(place.key) < end
+    fn close_up(&mut self, mut at: usize) {
+        while let Some(&next) = self.places.get(at + 1)
+            && !next.holders.is_empty()
+            && self.home(next.key) <= at
         {
-            end += 1;
+            self.places[at] = next;
+            at += 1;
         }
-        self.places.copy_within(at + 1..end, at);
-        self.places[end - 1] = GAP;
+        self.places[at] = GAP;
     }
 
     /// Writes what is not a gap into an array of twice as many homes.
