@@ -25,6 +25,8 @@ mod tests;
 const FEWEST_HOMES: usize = 32;
 /// Places after the last home, so that keys at the end find room.
 const TAIL: usize = 16;
+/// Places that are looked at in any case, from a key's home on. Fewer than [`TAIL`].
+const NEAR: usize = 3;
 
 /// Blocks and their holders among 64 workers. No block is without one.
 #[derive(Debug, Default)]
@@ -61,31 +63,31 @@ impl BlockTable {
         }
     }
 
-    /// The holders of several blocks. Their places are read before any is looked at more
-    /// closely, so that the memory fetches them side by side.
+    /// The holders of several blocks. The places near their homes are read before any is
+    /// looked at more closely, so that the memory fetches them side by side, and compared
+    /// without branches, which nobody could predict.
     pub(crate) fn holders_of<const N: usize>(&self, blocks: [BlockHash; N]) -> [WorkerSet; N] {
         let keys = blocks.map(spread);
-        let homes = keys.map(|key| self.home(key));
-        let at_home = homes.map(|home| self.places.get(home).copied().unwrap_or(GAP));
+        let near_home = keys.map(|key| self.near_home(key));
         let mut holders = [WorkerSet::EMPTY; N];
-        for (number, found) in at_home.into_iter().enumerate() {
+        for (number, near) in near_home.into_iter().enumerate() {
             let key = keys[number];
-            holders[number] = match found.key {
-                at_home if at_home == key => found.holders,
-                at_home if at_home > key => WorkerSet::EMPTY,
-                _ => self.holders_after(homes[number], key),
-            };
+            for place in near {
+                let matching = if place.key == key { place.holders } else { WorkerSet::EMPTY };
+                holders[number] = holders[number].union(matching);
+            }
+            if near[NEAR - 1].key < key {
+                holders[number] = self.holders(blocks[number]);
+            }
         }
         holders
     }
 
-    /// The holders of a key that does not stand at its home.
-    fn holders_after(&self, home: usize, key: u64) -> WorkerSet {
-        let after = self.places.get(home + 1..).unwrap_or_default();
-        match after.iter().find(|place| place.key >= key) {
-            Some(place) if place.key == key => place.holders,
-            _ => WorkerSet::EMPTY,
-        }
+    /// Where a key most probably stands, if at all.
+    fn near_home(&self, key: u64) -> [Place; NEAR] {
+        let home = self.home(key);
+        let near = self.places.get(home..home + NEAR);
+        near.and_then(|near| near.try_into().ok()).unwrap_or([GAP; NEAR])
     }
 
     /// Whether the worker did not hold the block before.
