@@ -73,7 +73,11 @@ impl BlockTable {
         for (number, near) in near_home.into_iter().enumerate() {
             let key = keys[number];
             for place in near {
-                let matching = if place.key == key { place.holders } else { WorkerSet::EMPTY };
+                let matching = if place.key == key {
+                    place.holders
+                } else {
+                    WorkerSet::EMPTY
+                };
                 holders[number] = holders[number].union(matching);
             }
             if near[NEAR - 1].key < key {
@@ -87,7 +91,8 @@ impl BlockTable {
     fn near_home(&self, key: u64) -> [Place; NEAR] {
         let home = self.home(key);
         let near = self.places.get(home..home + NEAR);
-        near.and_then(|near| near.try_into().ok()).unwrap_or([GAP; NEAR])
+        near.and_then(|near| near.try_into().ok())
+            .unwrap_or([GAP; NEAR])
     }
 
     /// Whether the worker did not hold the block before.

@@ -92,10 +92,12 @@ proptest! {
             prop_assert_eq!(table.len(), map.len());
         }
         for number in 0..400 {
-            for block in [mix(1, 0, number), number, (u64::MAX - number).wrapping_mul(INVERSE)] {
-                let expected = map.get(&block).copied().unwrap_or_default();
-                prop_assert_eq!(table.holders(BlockHash(block)), expected);
-            }
+            let last_home = (u64::MAX - number).wrapping_mul(INVERSE);
+            let blocks = [mix(1, 0, number), number, last_home];
+            let expected = blocks.map(|block| map.get(&block).copied().unwrap_or_default());
+            let blocks = blocks.map(BlockHash);
+            prop_assert_eq!(blocks.map(|block| table.holders(block)), expected);
+            prop_assert_eq!(table.holders_of(blocks), expected);
         }
     }
 }

@@ -200,7 +200,11 @@ impl State {
         })
     }
 
+    /// The survey's candidates go into the record, not a copy of them.
     fn record(&mut self, query: &RouteQuery<'_>, claim: &Claim, reason: Reason) {
+        let candidates = &mut self.survey.candidates;
+        let room = self.log.take_room(candidates.len());
+        let candidates = std::mem::replace(candidates, room);
         self.log.push(Decision {
             number: claim.decision,
             at: claim.at,
@@ -210,7 +214,7 @@ impl State {
             blocks: query.chain.len() as u32,
             winner: claim.worker,
             reason,
-            candidates: self.survey.candidates.clone(),
+            candidates,
             excluded: self.survey.excluded.clone(),
             hot_spread: claim.hot_spread,
             queued_ms: 1e3 * claim.waited.as_secs_f64(),
