@@ -33,7 +33,7 @@
 //!
 //! Sequence numbers and resync are in [`crate::feed`]: a gap is a fact about a feed, not
 //! about the map. Blocks that requests under way will leave behind are in
-//! [`crate::active_blocks`], which is this same structure with reference counts.
+//! [`crate::active_blocks`], by stretches: those come and go with every request.
 
 use contract::BlockHash;
 
