@@ -2,6 +2,7 @@
 
 mod client;
 mod frontend;
+mod router;
 mod server;
 
 use std::process::Command;
@@ -29,6 +30,18 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// What a pick costs, and the prefix index beside that of `dynamo-kv-router`
+    ///
+    /// Prints goals and measurements side by side; counts instructions where valgrind is
+    /// installed. The comparison builds the published crate, which takes minutes once.
+    Router {
+        /// Fewer samples
+        #[arg(long)]
+        quick: bool,
+        /// Leave the comparison out
+        #[arg(long)]
+        no_dynamo: bool,
+    },
 }
 
 pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
@@ -36,6 +49,7 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
         Bench::Frontend { seconds } if cfg!(debug_assertions) => again_in_release(*seconds),
         Bench::Frontend { seconds } => frontend::run(*seconds),
         Bench::Rivals { arguments } => rivals(arguments),
+        Bench::Router { quick, no_dynamo } => router::run(*quick, !no_dynamo),
     }
 }
 

@@ -6,190 +6,256 @@
 //! second closes the gap between dispatch and the worker's own event, so that a sibling
 //! arriving a millisecond later follows its prefix. An expectation lives exactly as long as
 //! the placement that raised it; if the worker really stored the block, its event has put
-//! it into the [`PrefixIndex`] of confirmed blocks by then.
+//! it into the [`PrefixIndex`](crate::prefix_index::PrefixIndex) of confirmed blocks by then.
 //!
-//! # Counting
+//! # Stretches
 //!
-//! A block is referenced by the requests whose chain ends at it and by each active block
-//! that follows it directly, like a node of a tree whose children keep it alive. Joining an
-//! active prefix thus costs one step per block that is *not* shared yet, and releasing costs
-//! one per block that nobody else needs, instead of one per block of the prompt. Nearly all
-//! counts are 1, so only what exceeds 1 is stored.
+//! Chains that start alike share their first blocks and part somewhere, so those under way
+//! form trees. A tree is kept as *stretches*: blocks that follow each other without anybody
+//! parting or ending between them, with the number of requests that pass, by slot. A stretch
+//! is found by its first block, and as a block's hash commits to all blocks before it, that
+//! alone says where in which tree it belongs: there are no links between stretches. For the
+//! same reason a stretch is part of a chain as soon as its *last* block is.
+//!
+//! Entering, leaving and looking up thus cost a step per stretch, which is two or three for
+//! prompts of any length, and not one per block. A chain that parts or ends within a stretch
+//! cuts it. What has been cut grows together again when a later chain passes both pieces
+//! and finds that the same requests pass them.
 //!
 //! # Guarantees
 //!
-//! - **Prefix-closed**, so lookup by halving is exact.
+//! - **Exact.** Counts and depths are those of a count per block and slot.
 //! - **Empty when idle.** Two chains that share a block share everything before it, except
-//!   if 64-bit hashes collide; then a count may be off until the worker is idle, when its
-//!   owner calls [`forget`](ActiveBlocks::forget).
+//!   if 64-bit hashes collide; then something may stay behind until the worker is idle, when
+//!   its owner calls [`forget`](ActiveBlocks::forget).
+
+use std::hash::{BuildHasherDefault, Hasher};
 
 use contract::BlockHash;
+use hashbrown::HashMap;
 
-use crate::prefix_index::{BlockMap, PrefixIndex};
+#[cfg(test)]
+mod tests;
 
-/// Reference-counted blocks in use, by slot.
+/// Blocks in use and by how many requests, by slot.
 #[derive(Debug, Default)]
 pub struct ActiveBlocks {
-    index: PrefixIndex,
-    /// References beyond the first. No entry is zero.
-    further: BlockMap<(BlockHash, usize), u32>,
+    /// By first block.
+    stretches: HashMap<BlockHash, Stretch, BuildHasherDefault<BlockHasher>>,
+    /// Distinct blocks in use, by slot.
+    used: Vec<usize>,
+}
+
+/// Takes a block hash as it is.
+#[derive(Debug, Default)]
+struct BlockHasher(u64);
+
+impl Hasher for BlockHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+}
+
+/// Blocks in a row that the same requests use. Neither list is empty.
+#[derive(Debug)]
+struct Stretch {
+    blocks: Vec<BlockHash>,
+    /// Ascending by slot.
+    users: Vec<User>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct User {
+    slot: usize,
+    /// How many of its requests pass. Not zero.
+    requests: usize,
+}
+
+impl Stretch {
+    /// How many leading blocks the stretch and the rest of a chain have in common.
+    fn shared_with(&self, rest: &[BlockHash]) -> usize {
+        let most = self.blocks.len().min(rest.len());
+        let (mut alike, mut differ) = (0, most + 1);
+        let mut probe = most;
+        while alike + 1 < differ {
+            // Equal here is equal everywhere before. The first probe is the far end.
+            if self.blocks[probe - 1] == rest[probe - 1] {
+                alike = probe;
+            } else {
+                differ = probe;
+            }
+            probe = alike.midpoint(differ);
+        }
+        alike
+    }
+
+    /// Cuts off what comes after the first `blocks`.
+    fn cut(&mut self, blocks: usize) -> Self {
+        Self {
+            blocks: self.blocks.split_off(blocks),
+            users: self.users.clone(),
+        }
+    }
+
+    /// One more request of the slot passes. Whether it is the slot's first.
+    fn enter(&mut self, slot: usize) -> bool {
+        match self.users.binary_search_by_key(&slot, |user| user.slot) {
+            Ok(at) => {
+                self.users[at].requests += 1;
+                false
+            }
+            Err(at) => {
+                self.users.insert(at, User { slot, requests: 1 });
+                true
+            }
+        }
+    }
+
+    /// One request of the slot passes no more. How many of the slot still do, `None` if it
+    /// had none.
+    fn leave(&mut self, slot: usize) -> Option<usize> {
+        let found = self.users.binary_search_by_key(&slot, |user| user.slot);
+        let user = &mut self.users[found.ok()?];
+        user.requests -= 1;
+        let left = user.requests;
+        if left == 0 {
+            self.users.retain(|user| user.slot != slot);
+        }
+        Some(left)
+    }
 }
 
 impl ActiveBlocks {
     pub fn reserve_slots(&mut self, slots: usize) {
-        self.index.reserve_slots(slots);
+        self.used.resize(slots.max(self.used.len()), 0);
     }
 
     /// A request with this chain is under way on the slot.
     pub fn acquire(&mut self, slot: usize, chain: &[BlockHash]) {
-        for &block in chain.iter().rev() {
-            if !self.index.insert(slot, block) {
-                *self.further.entry((block, slot)).or_insert(0) += 1;
+        let mut rest = chain;
+        let mut before = None;
+        while let Some(&first) = rest.first() {
+            let Some(stretch) = self.stretches.get_mut(&first) else {
+                self.add(slot, rest);
                 return;
+            };
+            let shared = stretch.shared_with(rest);
+            let cut_off = (shared < stretch.blocks.len()).then(|| stretch.cut(shared));
+            if stretch.enter(slot) {
+                self.used[slot] += shared;
             }
+            if let Some(cut_off) = cut_off {
+                self.stretches.insert(cut_off.blocks[0], cut_off);
+                before = Some(first);
+            } else if !before.is_some_and(|before| self.rejoin(before, first)) {
+                before = Some(first);
+            }
+            rest = &rest[shared..];
         }
     }
 
     /// The request is over. The chain is the one that was acquired.
     pub fn release(&mut self, slot: usize, chain: &[BlockHash]) {
-        for &block in chain.iter().rev() {
-            if self.drop_further(slot, block) || !self.index.remove(slot, block) {
+        let mut rest = chain;
+        while let Some(&first) = rest.first() {
+            let Some(stretch) = self.stretches.get_mut(&first) else {
+                return;
+            };
+            let length = stretch.blocks.len();
+            // A chain that was acquired ends where a stretch does.
+            if length > rest.len() {
                 return;
             }
+            let Some(left) = stretch.leave(slot) else {
+                return;
+            };
+            if left == 0 {
+                self.used[slot] -= length;
+            }
+            if stretch.users.is_empty() {
+                self.stretches.remove(&first);
+            }
+            rest = &rest[length..];
         }
     }
 
     /// No request is under way on the slot any more.
     pub fn forget(&mut self, slot: usize) {
-        if self.index.held(slot) > 0 {
-            self.index.forget(slot);
-            self.further.retain(|(_, owner), _| *owner != slot);
+        if self.used[slot] == 0 {
+            return;
         }
+        self.used[slot] = 0;
+        self.stretches.retain(|_, stretch| {
+            stretch.users.retain(|user| user.slot != slot);
+            !stretch.users.is_empty()
+        });
     }
 
     /// Distinct blocks in use on the slot.
     pub fn count(&self, slot: usize) -> usize {
-        self.index.held(slot)
+        self.used[slot]
     }
 
     /// Blocks in use anywhere.
     pub fn len(&self) -> usize {
-        self.index.len()
+        let stretches = self.stretches.values();
+        stretches.map(|stretch| stretch.blocks.len()).sum()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.index.is_empty()
+        self.stretches.is_empty()
     }
 
     /// Writes for each slot how many leading blocks of the chain are in use there.
     pub fn overlap(&self, chain: &[BlockHash], depths: &mut [u32]) {
-        self.index.overlap(chain, depths);
+        depths.fill(0);
+        let mut depth = 0;
+        while let Some(first) = chain.get(depth)
+            && let Some(stretch) = self.stretches.get(first)
+        {
+            let shared = stretch.shared_with(&chain[depth..]);
+            depth += shared;
+            for user in &stretch.users {
+                depths[user.slot] = depth as u32;
+            }
+            if shared < stretch.blocks.len() {
+                return;
+            }
+        }
     }
 
-    /// Takes away one reference beyond the first, if there is one.
-    fn drop_further(&mut self, slot: usize, block: BlockHash) -> bool {
-        let Some(count) = self.further.get_mut(&(block, slot)) else {
-            return false;
+    /// The rest of a chain, which nobody else uses.
+    fn add(&mut self, slot: usize, rest: &[BlockHash]) {
+        let stretch = Stretch {
+            blocks: rest.to_vec(),
+            users: vec![User { slot, requests: 1 }],
         };
-        *count -= 1;
-        if *count == 0 {
-            self.further.remove(&(block, slot));
+        self.stretches.insert(rest[0], stretch);
+        self.used[slot] += rest.len();
+    }
+
+    /// Makes one stretch of two that follow each other, if nobody parts or ends between
+    /// them: if the same requests pass both. Whether it did.
+    fn rejoin(&mut self, before: BlockHash, after: BlockHash) -> bool {
+        let users = |first| self.stretches.get(&first).map(|stretch| &stretch.users);
+        if users(before) != users(after) {
+            return false;
+        }
+        let after = self.stretches.remove(&after);
+        let before = self.stretches.get_mut(&before);
+        if let (Some(before), Some(after)) = (before, after) {
+            before.blocks.extend(after.blocks);
         }
         true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use contract::random::mix;
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const SLOTS: usize = 3;
-
-    fn chain(path: &[u8]) -> Vec<BlockHash> {
-        let mut parent = 1;
-        let step = |&step: &u8| {
-            parent = mix(3, parent, u64::from(step));
-            BlockHash(parent)
-        };
-        path.iter().map(step).collect()
-    }
-
-    fn blocks() -> ActiveBlocks {
-        let mut blocks = ActiveBlocks::default();
-        blocks.reserve_slots(SLOTS);
-        blocks
-    }
-
-    #[test]
-    fn shared_blocks_count_once_and_stay_while_anyone_needs_them() {
-        let mut blocks = blocks();
-        let (long, short) = (chain(&[0, 0, 0]), chain(&[0, 1]));
-        blocks.acquire(0, &long);
-        blocks.acquire(0, &short);
-        blocks.acquire(0, &short);
-        assert_eq!(blocks.count(0), 4);
-        blocks.release(0, &long);
-        assert_eq!(blocks.count(0), 2);
-        blocks.release(0, &short);
-        assert_eq!(blocks.count(0), 2);
-        blocks.release(0, &short);
-        assert!(blocks.is_empty());
-        assert!(blocks.further.is_empty());
-    }
-
-    #[test]
-    fn a_worker_that_is_forgotten_leaves_nothing_behind() {
-        let mut blocks = blocks();
-        for slot in [0, 0, 1] {
-            blocks.acquire(slot, &chain(&[0, 1]));
-        }
-        blocks.forget(0);
-        assert_eq!((blocks.count(0), blocks.count(1)), (0, 2));
-        // The later release of a forgotten request finds nothing and takes nothing.
-        blocks.release(0, &chain(&[0, 1]));
-        assert_eq!(blocks.count(1), 2);
-        blocks.release(1, &chain(&[0, 1]));
-        assert!(blocks.is_empty() && blocks.further.is_empty());
-    }
-
-    proptest! {
-        #[test]
-        fn counts_agree_with_a_count_per_block(
-            requests in prop::collection::vec(
-                (0..SLOTS, prop::collection::vec(0_u8..2, 0..8), any::<prop::sample::Index>()),
-                0..40,
-            ),
-        ) {
-            let mut blocks = blocks();
-            let mut under_way: Vec<(usize, Vec<BlockHash>)> = Vec::new();
-            for (slot, path, ended) in requests {
-                let chain = chain(&path);
-                blocks.acquire(slot, &chain);
-                under_way.push((slot, chain));
-                if path.len() % 2 == 0 {
-                    let (slot, chain) = under_way.swap_remove(ended.index(under_way.len()));
-                    blocks.release(slot, &chain);
-                }
-                let mut naive: BTreeMap<(usize, BlockHash), u32> = BTreeMap::new();
-                for (slot, chain) in &under_way {
-                    for &block in chain {
-                        *naive.entry((*slot, block)).or_default() += 1;
-                    }
-                }
-                for slot in 0..SLOTS {
-                    let used = naive.keys().filter(|(owner, _)| *owner == slot).count();
-                    prop_assert_eq!(blocks.count(slot), used);
-                }
-            }
-            for (slot, chain) in under_way {
-                blocks.release(slot, &chain);
-            }
-            prop_assert!(blocks.is_empty() && blocks.further.is_empty());
-        }
     }
 }

@@ -171,6 +171,8 @@ pub(crate) struct DecisionLog {
     capacity: usize,
     rows: usize,
     next_number: u64,
+    /// Rows of a decision that has left. Kept for their memory.
+    spare: Vec<Candidate>,
 }
 
 impl DecisionLog {
@@ -180,7 +182,17 @@ impl DecisionLog {
             capacity,
             rows: 0,
             next_number: 1,
+            spare: Vec::new(),
         }
+    }
+
+    /// Room for that many candidates, from a decision that has left the ring if there is one,
+    /// so that no memory has to be found for every request.
+    pub(crate) fn take_room(&mut self, rows: usize) -> Vec<Candidate> {
+        let mut room = std::mem::take(&mut self.spare);
+        room.clear();
+        room.reserve_exact(rows);
+        room
     }
 
     /// The number that the next decision must carry.
@@ -198,6 +210,9 @@ impl DecisionLog {
                 return;
             };
             self.rows -= oldest.candidates.len();
+            if let Some(oldest) = Arc::into_inner(oldest) {
+                self.spare = oldest.candidates;
+            }
         }
     }
 
@@ -311,6 +326,20 @@ mod tests {
             }
         );
         assert_eq!(latest[1].outcome, Outcome::Abandoned { ended_after: 0.5 });
+    }
+
+    #[test]
+    fn room_comes_from_what_has_left_unless_somebody_reads_it() {
+        let mut log = DecisionLog::new(1);
+        log.push(decision(1, 3));
+        let read = log.latest(1);
+        log.push(decision(2, 3));
+        assert_eq!(log.take_room(0).capacity(), 0);
+        assert_eq!(read[0].candidates.len(), 3);
+        log.push(decision(3, 3));
+        let room = log.take_room(2);
+        assert!(room.is_empty() && room.capacity() >= 3);
+        assert_eq!(log.take_room(5).capacity(), 5);
     }
 
     #[test]

@@ -24,6 +24,7 @@
 //! nothing waits, except whoever awaits [`Router::route`] while every worker is full.
 
 pub mod active_blocks;
+mod block_table;
 mod completions;
 pub mod config;
 pub mod decision;

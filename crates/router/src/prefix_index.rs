@@ -5,18 +5,20 @@
 //! tree: a tree would only rebuild, from parent links, what the hash already says.
 //!
 //! Workers are numbered by dense *slots*. Slots come in pages of 64 with one map each, so
-//! that an entry is a key and a word: 17 bytes a bucket, at most 39 a block whatever the
-//! map's fill. Sets that grow would need a tag or a pointer in every entry of the ordinary,
-//! small fleet; beyond 64 workers a lookup is simply repeated per page. The key is already
-//! a hash, so it is not hashed again.
+//! that an entry is a key and a word, in a [table](crate::block_table) made for that: 21 to
+//! 32 bytes a block. Sets that grow would need a tag or a pointer in every entry of the
+//! ordinary, small fleet; beyond 64 workers a lookup is simply repeated per page.
 //!
-//! # Lookup by halving
+//! # Lookup by quarters
 //!
 //! The workers holding block *i* of a chain become fewer as *i* grows, because holdings are
 //! prefix-closed: an engine stores a block after its parent and evicts leaf first. Lookup
-//! therefore looks at the first and last block and halves the stretches over which the set
-//! of holders changes. A chain of 128 blocks on which three workers differ costs about
-//! twenty probes instead of 128.
+//! therefore looks at the first and last block and cuts the stretches over which the set
+//! of holders changes into quarters, until they are single steps. A chain of 128 blocks on
+//! which three workers differ costs some thirty probes instead of 128. Halving would
+//! cost fewer, but each would have to wait for the one before, and in an index larger than
+//! the processor's caches the waiting is what takes time: three at once take hardly longer
+//! than one.
 //!
 //! # Guarantees
 //!
@@ -31,59 +33,23 @@
 //!
 //! Sequence numbers and resync are in [`crate::feed`]: a gap is a fact about a feed, not
 //! about the map. Blocks that requests under way will leave behind are in
-//! [`crate::active_blocks`], which is this same structure with reference counts.
-
-use std::hash::{BuildHasherDefault, Hasher};
+//! [`crate::active_blocks`], by stretches: those come and go with every request.
 
 use contract::BlockHash;
-use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
 
+use crate::block_table::BlockTable;
 use crate::worker_set::WorkerSet;
 
 #[cfg(test)]
 mod tests;
 
-/// Takes a block hash as it is; further fields of a key are spread by multiplication.
-#[derive(Debug, Default)]
-pub(crate) struct BlockHasher(u64);
-
-impl Hasher for BlockHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 ^= value;
-    }
-
-    fn write_usize(&mut self, value: usize) {
-        // Odd, with bits everywhere, so that both ends of the word change: the map takes
-        // its bucket from the low bits and its tag from the high ones.
-        self.0 ^= (value as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
-        }
-    }
-}
-
-pub(crate) type BlockMap<K, V> = HashMap<K, V, BuildHasherDefault<BlockHasher>>;
-
 /// A flat map from block to the slots holding it.
 #[derive(Debug, Default)]
 pub struct PrefixIndex {
-    pages: Vec<Page>,
+    /// The holders among 64 neighbouring slots each.
+    pages: Vec<BlockTable>,
     /// Blocks held, by slot.
     held: Vec<usize>,
-}
-
-/// The holders among 64 neighbouring slots. No entry is empty.
-#[derive(Debug, Default)]
-struct Page {
-    holders: BlockMap<BlockHash, WorkerSet>,
 }
 
 impl PrefixIndex {
@@ -92,52 +58,34 @@ impl PrefixIndex {
         if self.held.len() < slots {
             self.held.resize(slots, 0);
             self.pages
-                .resize_with(slots.div_ceil(WorkerSet::CAPACITY), Page::default);
+                .resize_with(slots.div_ceil(WorkerSet::CAPACITY), BlockTable::default);
         }
     }
 
     /// Whether the block was new to the slot.
     pub fn insert(&mut self, slot: usize, block: BlockHash) -> bool {
         let (page, worker) = self.page(slot);
-        let holders = page.holders.entry(block).or_insert(WorkerSet::EMPTY);
-        if holders.contains(worker) {
-            return false;
-        }
-        *holders = holders.union(worker);
-        self.held[slot] += 1;
-        true
+        let new = page.insert(block, worker);
+        self.held[slot] += usize::from(new);
+        new
     }
 
     /// Whether the slot held the block.
     pub fn remove(&mut self, slot: usize, block: BlockHash) -> bool {
         let (page, worker) = self.page(slot);
-        let Entry::Occupied(mut entry) = page.holders.entry(block) else {
-            return false;
-        };
-        if !entry.get().contains(worker) {
-            return false;
-        }
-        let rest = entry.get().without(worker);
-        if rest.is_empty() {
-            entry.remove();
-        } else {
-            entry.insert(rest);
-        }
-        self.held[slot] -= 1;
-        true
+        let held = page.remove(block, worker);
+        self.held[slot] -= usize::from(held);
+        held
     }
 
-    /// Drops everything the slot holds. Scans its page, which happens only when a worker
-    /// leaves, restarts or resets its cache.
+    /// Drops everything the slot holds. Walks through its page, which happens only when a
+    /// worker leaves, restarts or resets its cache.
     pub fn forget(&mut self, slot: usize) {
         if self.held[slot] == 0 {
             return;
         }
         let (page, worker) = self.page(slot);
-        page.holders.retain(|_, holders| {
-            *holders = holders.without(worker);
-            !holders.is_empty()
-        });
+        page.forget(worker);
         self.held[slot] = 0;
     }
 
@@ -148,11 +96,11 @@ impl PrefixIndex {
 
     /// Entries in the index: blocks that somebody holds, counted once per page.
     pub fn len(&self) -> usize {
-        self.pages.iter().map(|page| page.holders.len()).sum()
+        self.pages.iter().map(BlockTable::len).sum()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.pages.iter().all(|page| page.holders.is_empty())
+        self.len() == 0
     }
 
     /// Writes for each slot how many leading blocks of the chain it holds. `depths` has an
@@ -164,11 +112,16 @@ impl PrefixIndex {
             .iter()
             .zip(depths.chunks_mut(WorkerSet::CAPACITY))
         {
-            page.overlap(chain, depths);
+            let mut search = Search {
+                page,
+                chain,
+                depths,
+            };
+            search.run();
         }
     }
 
-    fn page(&mut self, slot: usize) -> (&mut Page, WorkerSet) {
+    fn page(&mut self, slot: usize) -> (&mut BlockTable, WorkerSet) {
         let page = &mut self.pages[slot / WorkerSet::CAPACITY];
         (page, WorkerSet::of(slot % WorkerSet::CAPACITY))
     }
@@ -181,53 +134,75 @@ struct Frontier {
     holders: WorkerSet,
 }
 
-impl Page {
-    fn overlap(&self, chain: &[BlockHash], depths: &mut [u32]) {
-        let Some((first, last)) = chain.first().zip(chain.last()) else {
+/// One chain looked up on one page.
+struct Search<'a> {
+    page: &'a BlockTable,
+    chain: &'a [BlockHash],
+    depths: &'a mut [u32],
+}
+
+impl Search<'_> {
+    fn run(&mut self) {
+        let Some(&first) = self.chain.first() else {
             return;
         };
         let near = Frontier {
             block: 0,
-            holders: self.holders(*first),
+            holders: self.page.holders(first),
         };
         if near.holders.is_empty() {
             return;
         }
-        let complete = self.holders(*last).intersection(near.holders);
-        for worker in complete.iter() {
-            depths[worker] = chain.len() as u32;
-        }
+        let last = self.chain.len() - 1;
+        let [one, two, three] = quarters(0, last);
+        let blocks = [one, two, three, last].map(|block| self.chain[block]);
+        let [one, two, three, complete] = self.page.holders_of(blocks);
         let far = Frontier {
-            block: chain.len() - 1,
-            holders: complete,
+            block: last,
+            holders: complete.intersection(near.holders),
         };
-        self.find_edges(chain, near, far, depths);
+        for worker in far.holders.iter() {
+            self.depths[worker] = self.chain.len() as u32;
+        }
+        if near.holders != far.holders {
+            self.find_edges(near, far, [one, two, three]);
+        }
     }
 
-    /// Settles the workers that match at `near` and no longer at `far`.
-    fn find_edges(&self, chain: &[BlockHash], near: Frontier, far: Frontier, depths: &mut [u32]) {
+    /// Settles the workers that match at `near` and no longer at `far`, by what was found at
+    /// the quarters between them.
+    fn find_edges(&mut self, near: Frontier, far: Frontier, found: [WorkerSet; 3]) {
+        let mut before = near;
+        for (block, found) in quarters(near.block, far.block).into_iter().zip(found) {
+            // Between the two ends, so that each worker is settled exactly once even when
+            // its holdings have holes.
+            let holders = found.intersection(before.holders).union(far.holders);
+            let here = Frontier { block, holders };
+            self.look_between(before, here);
+            before = here;
+        }
+        self.look_between(before, far);
+    }
+
+    #[inline]
+    fn look_between(&mut self, near: Frontier, far: Frontier) {
+        // Also where a short stretch has fewer blocks than quarters.
         if near.holders == far.holders {
             return;
         }
         if far.block - near.block == 1 {
             for worker in near.holders.without(far.holders).iter() {
-                depths[worker] = far.block as u32;
+                self.depths[worker] = far.block as u32;
             }
             return;
         }
-        let block = near.block.midpoint(far.block);
-        // Between the two ends, so that each worker is settled exactly once even when its
-        // holdings have holes.
-        let holders = self
-            .holders(chain[block])
-            .intersection(near.holders)
-            .union(far.holders);
-        let middle = Frontier { block, holders };
-        self.find_edges(chain, near, middle, depths);
-        self.find_edges(chain, middle, far, depths);
+        let blocks = quarters(near.block, far.block).map(|block| self.chain[block]);
+        self.find_edges(near, far, self.page.holders_of(blocks));
     }
+}
 
-    fn holders(&self, block: BlockHash) -> WorkerSet {
-        self.holders.get(&block).copied().unwrap_or_default()
-    }
+/// Where to cut a stretch.
+fn quarters(from: usize, to: usize) -> [usize; 3] {
+    let blocks = to - from;
+    [1, 2, 3].map(|quarter| from + blocks * quarter / 4)
 }

@@ -10,7 +10,7 @@ use contract::Moment;
 
 use super::State;
 use super::requests::Reservation;
-use super::survey::{Books, has_room, reusable_tokens};
+use super::survey::{Asked, Books, has_room};
 use crate::decision::{Decision, Outcome, WhyNot};
 use crate::learn::{Mark, Outlook};
 use crate::load::Share;
@@ -170,7 +170,8 @@ impl State {
     }
 
     fn reserve(&mut self, query: &RouteQuery<'_>, chosen: &Candidate, now: Moment) -> Key {
-        let confirmed_tokens = reusable_tokens(&self.config, query, chosen.confirmed_blocks);
+        let asked = Asked::new(&self.config, query);
+        let confirmed_tokens = asked.reusable_tokens(chosen.confirmed_blocks);
         let (slot, member) = self
             .members
             .get_mut(chosen.worker)
@@ -201,7 +202,11 @@ impl State {
         })
     }
 
+    /// The survey's candidates go into the record, not a copy of them.
     fn record(&mut self, query: &RouteQuery<'_>, claim: &Claim, reason: Reason) {
+        let candidates = &mut self.survey.candidates;
+        let room = self.log.take_room(candidates.len());
+        let candidates = std::mem::replace(candidates, room);
         self.log.push(Decision {
             number: claim.decision,
             at: claim.at,
@@ -211,7 +216,7 @@ impl State {
             blocks: query.chain.len() as u32,
             winner: claim.worker,
             reason,
-            candidates: self.survey.candidates.clone(),
+            candidates,
             excluded: self.survey.excluded.clone(),
             hot_spread: claim.hot_spread,
             queued_ms: 1e3 * claim.waited.as_secs_f64(),

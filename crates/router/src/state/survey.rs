@@ -52,13 +52,14 @@ impl Survey {
         self.full_holder = None;
         books.index.overlap(query.chain, &mut self.held);
         books.active.overlap(query.chain, &mut self.used);
+        let asked = Asked::new(books.config, query);
         for (slot, member) in books.members.iter() {
             let why = why_not(books.config, member, query);
             if let Some(why) = why {
                 let worker = member.worker;
                 self.excluded.push(Excluded { worker, why });
                 if why == WhyNot::Full {
-                    self.note_full_holder(worker, self.cached_tokens(slot, books.config, query));
+                    self.note_full_holder(worker, self.cached_tokens(slot, &asked));
                 }
                 continue;
             }
@@ -68,8 +69,7 @@ impl Survey {
                 in_use: blocks_in_use(books.active, slot, member),
                 indexed: books.index.held(slot),
             };
-            self.candidates
-                .push(candidate(books.config, member, query, known));
+            self.candidates.push(asked.candidate(member, known));
         }
     }
 
@@ -83,12 +83,13 @@ impl Survey {
     ) -> bool {
         books.index.overlap(query.chain, &mut self.held);
         books.active.overlap(query.chain, &mut self.used);
+        let asked = Asked::new(books.config, query);
         let (mut here, mut most) = (0, 0);
         for (slot, member) in books.members.iter() {
             if member.draining || query.excluded.contains(&member.worker) {
                 continue;
             }
-            let cached = self.cached_tokens(slot, books.config, query);
+            let cached = self.cached_tokens(slot, &asked);
             most = most.max(cached);
             if member.worker == home {
                 here = cached;
@@ -108,9 +109,9 @@ impl Survey {
     }
 
     /// Prompt tokens that the worker in that slot would reuse.
-    fn cached_tokens(&self, slot: usize, config: &RouterConfig, query: &RouteQuery<'_>) -> u32 {
+    fn cached_tokens(&self, slot: usize, asked: &Asked) -> u32 {
         // Both are depths into the same chain, so the union of the two is the deeper one.
-        reusable_tokens(config, query, self.held[slot].max(self.used[slot]))
+        asked.reusable_tokens(self.held[slot].max(self.used[slot]))
     }
 }
 
@@ -127,12 +128,59 @@ struct Known {
     indexed: usize,
 }
 
-/// How much of the prompt a worker reuses that holds so many of its leading blocks.
-pub(super) fn reusable_tokens(config: &RouterConfig, query: &RouteQuery<'_>, blocks: u32) -> u32 {
-    // An engine computes at least the last token, so a prompt that ends with a block never
-    // reuses that block.
-    let most = query.prompt_tokens.saturating_sub(1) / config.block_size;
-    blocks.min(most) * config.block_size
+/// What a request asks of every worker alike, reckoned once: divisions are dear.
+pub(super) struct Asked {
+    prompt_tokens: u32,
+    blocks: u32,
+    block_size: u32,
+    partial_block: bool,
+    most_reusable_blocks: u32,
+}
+
+impl Asked {
+    pub(super) fn new(config: &RouterConfig, query: &RouteQuery<'_>) -> Self {
+        let block_size = config.block_size;
+        Self {
+            prompt_tokens: query.prompt_tokens,
+            blocks: query.chain.len() as u32,
+            block_size,
+            partial_block: query.has_partial_block(block_size),
+            // An engine computes at least the last token, so a prompt that ends with a block
+            // never reuses that block.
+            most_reusable_blocks: query.prompt_tokens.saturating_sub(1) / block_size,
+        }
+    }
+
+    /// How much of the prompt a worker reuses that holds so many of its leading blocks.
+    pub(super) fn reusable_tokens(&self, blocks: u32) -> u32 {
+        blocks.min(self.most_reusable_blocks) * self.block_size
+    }
+
+    fn candidate(&self, member: &Member, known: Known) -> Candidate {
+        let overlap_blocks = known.held.max(known.used);
+        let cached_tokens = self.reusable_tokens(overlap_blocks);
+        let pending_prefill_tokens = member.load.pending_prefill_tokens;
+        let uncached_tokens = u64::from(self.prompt_tokens.saturating_sub(cached_tokens));
+        let prefill_tokens = pending_prefill_tokens + uncached_tokens;
+        Candidate {
+            worker: member.worker,
+            slots: member.slots,
+            in_flight: member.load.in_flight,
+            overlap_blocks,
+            cached_tokens,
+            pending_prefill_tokens,
+            pending_requests: member.load.pending_requests,
+            prefill_blocks: prefill_tokens as f64 / f64::from(self.block_size),
+            decode_blocks: known.in_use,
+            new_blocks: self.blocks - known.used + u32::from(self.partial_block),
+            confirmed_blocks: known.held,
+            cache_full: member.total_blocks > 0
+                && known.indexed as f64 >= FULL_CACHE * f64::from(member.total_blocks),
+            outlook: member.outlook,
+            terms: None,
+            cost: None,
+        }
+    }
 }
 
 /// Whether a worker may be sent another request. Where requests wait in the router, it
@@ -160,37 +208,5 @@ fn why_not(config: &RouterConfig, member: &Member, query: &RouteQuery<'_>) -> Op
         Some(WhyNot::Full)
     } else {
         None
-    }
-}
-
-fn candidate(
-    config: &RouterConfig,
-    member: &Member,
-    query: &RouteQuery<'_>,
-    known: Known,
-) -> Candidate {
-    let block_size = config.block_size;
-    let blocks = query.chain.len() as u32;
-    let overlap_blocks = known.held.max(known.used);
-    let cached_tokens = reusable_tokens(config, query, overlap_blocks);
-    let pending_prefill_tokens = member.load.pending_prefill_tokens;
-    let uncached_tokens = u64::from(query.prompt_tokens.saturating_sub(cached_tokens));
-    Candidate {
-        worker: member.worker,
-        slots: member.slots,
-        in_flight: member.load.in_flight,
-        overlap_blocks,
-        cached_tokens,
-        pending_prefill_tokens,
-        pending_requests: member.load.pending_requests,
-        prefill_blocks: (pending_prefill_tokens + uncached_tokens) as f64 / f64::from(block_size),
-        decode_blocks: known.in_use,
-        new_blocks: blocks - known.used + u32::from(query.has_partial_block(block_size)),
-        confirmed_blocks: known.held,
-        cache_full: member.total_blocks > 0
-            && known.indexed as f64 >= FULL_CACHE * f64::from(member.total_blocks),
-        outlook: member.outlook,
-        terms: None,
-        cost: None,
     }
 }
