@@ -1,4 +1,4 @@
-//! The ten articles that conversations start from.
+//! The forty articles that conversations start from.
 //!
 //! Written for this project and compiled in, so that a demo needs no download and a
 //! simulated answer has something to say. They are ordinary Markdown in `corpus/`.
@@ -19,20 +19,56 @@ pub struct Article {
     pub paragraphs: Vec<&'static str>,
 }
 
-const TEXTS: [&str; 10] = [
-    include_str!("../../../corpus/01-virtual-memory.md"),
-    include_str!("../../../corpus/02-consensus.md"),
-    include_str!("../../../corpus/03-storage-engines.md"),
-    include_str!("../../../corpus/04-congestion-control.md"),
-    include_str!("../../../corpus/05-gpu-execution.md"),
-    include_str!("../../../corpus/06-garbage-collection.md"),
-    include_str!("../../../corpus/07-clocks-and-order.md"),
-    include_str!("../../../corpus/08-error-correcting-codes.md"),
-    include_str!("../../../corpus/09-electric-grid.md"),
-    include_str!("../../../corpus/10-satellite-navigation.md"),
+macro_rules! texts {
+    ($($name:literal),+ $(,)?) => {
+        [$(include_str!(concat!("../../../corpus/", $name, ".md"))),+]
+    };
+}
+
+const TEXTS: [&str; 40] = texts![
+    "01-virtual-memory",
+    "02-consensus",
+    "03-storage-engines",
+    "04-congestion-control",
+    "05-gpu-execution",
+    "06-garbage-collection",
+    "07-clocks-and-order",
+    "08-error-correcting-codes",
+    "09-electric-grid",
+    "10-satellite-navigation",
+    "11-tcp-handshake-to-tls",
+    "12-hash-tables",
+    "13-public-key-cryptography",
+    "14-compilers-and-register-allocation",
+    "15-file-systems-and-crash-consistency",
+    "16-query-optimizers",
+    "17-caches-and-coherence",
+    "18-branch-prediction-and-speculation",
+    "19-attention-and-kv-caches",
+    "20-quantization",
+    "21-queueing-theory",
+    "22-data-compression",
+    "23-video-coding",
+    "24-digital-audio",
+    "25-image-sensors",
+    "26-optical-fibre",
+    "27-mobile-radio",
+    "28-semiconductor-manufacturing",
+    "29-lithium-ion-batteries",
+    "30-wind-turbines",
+    "31-jet-engines",
+    "32-bridges-and-resonance",
+    "33-water-treatment",
+    "34-refrigeration-and-heat-pumps",
+    "35-weather-forecasting",
+    "36-earthquakes-and-seismology",
+    "37-dna-sequencing",
+    "38-vaccines-and-immunity",
+    "39-magnetic-resonance-imaging",
+    "40-orbital-mechanics",
 ];
 
-/// All articles, in the order of their file names.
+/// All articles, in the order of their file names. The first ten are the specification's pool.
 pub fn articles() -> &'static [Article] {
     static ARTICLES: LazyLock<Vec<Article>> =
         LazyLock::new(|| TEXTS.into_iter().map(Article::parse).collect());

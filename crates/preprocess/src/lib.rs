@@ -12,7 +12,7 @@
 //! | [`encode`] | the same, paying only for text not seen before |
 //! | [`piece`], [`piece_cache`] | where text may be cut, and what is remembered of the pieces |
 //! | [`text_stream`] | the way out: [`detokenize`], then [`stop`] strings |
-//! | [`corpus`] | the ten articles that conversations start from |
+//! | [`corpus`] | the forty articles that conversations start from |
 
 pub mod corpus;
 pub mod detokenize;

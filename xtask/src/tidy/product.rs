@@ -8,7 +8,7 @@ use crate::codegen::METRICS_PAGE;
 use crate::repository::File;
 
 /// A conversation starts from an article; fewer would make conversations look alike.
-const FEWEST_ARTICLES: usize = 10;
+const FEWEST_ARTICLES: usize = 40;
 
 /// A word in a dashboard that starts like this is taken for the name of a metric.
 const METRIC_PREFIXES: [&str; 5] = ["dynamo_", "homing_", "trtllm_", "loadgen_", "DCGM_"];

@@ -6,17 +6,15 @@ use crate::tokenizer::{Specials, Tokenizer};
 #[test]
 fn every_article_has_its_length_and_shape() {
     let tokenizer = Tokenizer::embedded();
-    let mut titles = Vec::new();
+    let (mut titles, mut unfit) = (Vec::new(), Vec::<String>::new());
     for article in articles() {
         let tokens = tokenizer
             .encode(article.text, Specials::Plain)
             .unwrap()
             .len();
-        assert!(
-            (3_500..=4_000).contains(&tokens),
-            "{}: {tokens} tokens",
-            article.title
-        );
+        if !(3_500..=4_000).contains(&tokens) {
+            unfit.push(format!("{}: {tokens} tokens", article.title));
+        }
         let sections = article
             .text
             .lines()
@@ -27,10 +25,11 @@ fn every_article_has_its_length_and_shape() {
         assert!(!article.title.is_empty());
         titles.push(article.title);
     }
-    assert_eq!(titles.len(), 10);
+    assert!(unfit.is_empty(), "{unfit:#?}");
+    assert_eq!(titles.len(), 40);
     titles.sort_unstable();
     titles.dedup();
-    assert_eq!(titles.len(), 10, "titles differ");
+    assert_eq!(titles.len(), 40, "titles differ");
 }
 
 #[test]

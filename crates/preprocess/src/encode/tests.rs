@@ -88,7 +88,7 @@ proptest! {
 
 #[test]
 fn articles_encode_as_if_whole_and_cost_nothing_the_second_time() {
-    let encoder = encoder(1 << 20, MIN_PIECE_BYTES);
+    let encoder = encoder(1 << 23, MIN_PIECE_BYTES);
     for article in crate::articles() {
         let expected = o200k_base().encode(article.text);
         assert_eq!(encode(&encoder, article.text, Specials::Plain), expected);
