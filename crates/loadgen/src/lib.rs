@@ -16,11 +16,15 @@
 //! | [`histogram`] | percentiles of some million values within 0.05 % |
 //! | [`tally`] | what a measurement window saw |
 
+pub mod client;
 pub mod driver;
+pub mod failure;
 pub mod histogram;
+pub mod reading;
 pub mod samples;
 pub mod schedule;
 pub mod script;
+pub mod sse;
 pub mod tally;
 
 pub use driver::{Driver, Ending};
