@@ -16,6 +16,9 @@ mod request;
 mod target;
 mod transport;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -141,12 +144,20 @@ impl Client {
         }
         let mut body = response.into_body();
         let mut reading = Reading::new(sent);
+        let mut begun = false;
         loop {
-            let Ok(frame) = timeout(self.patience.silence, body.frame()).await else {
+            let frame = body.frame();
+            let frame = match begun {
+                true => timeout(self.patience.silence, frame).await,
+                // The head may come long before the first byte of the answer.
+                false => Ok(frame.await),
+            };
+            let now = self.clock.now();
+            let Ok(frame) = frame else {
                 let message = format!("no byte for {:?}", self.patience.silence);
                 return Err(Failure::new(FailureKind::Stalled, message));
             };
-            let now = self.clock.now();
+            begun = true;
             match frame {
                 None => return reading.finish(now),
                 Some(Err(error)) => return Err(broken(&error)),

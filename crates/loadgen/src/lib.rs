@@ -19,17 +19,36 @@
 pub mod client;
 pub mod driver;
 pub mod failure;
+pub mod follow_up;
 pub mod histogram;
+pub mod live;
+pub mod log;
+pub mod metrics;
+#[cfg(test)]
+mod mock;
 pub mod reading;
+pub mod record;
+pub mod rolling;
 pub mod samples;
 pub mod schedule;
 pub mod script;
+pub mod settings;
+pub mod snapshot;
 pub mod sse;
+pub mod starter;
 pub mod tally;
+pub mod totals;
+pub mod user_model;
 
-pub use driver::{Driver, Ending};
+pub use driver::{Driver, Ending, Fate};
+pub use failure::{Failure, FailureKind};
 pub use histogram::Histogram;
+pub use live::{LiveConfig, LiveParts, LoadGenerator};
+pub use record::{RequestRecord, TurnType};
 pub use samples::{Percentiles, Samples};
 pub use schedule::{Burst, Schedule};
 pub use script::{Popularity, Script, Starters, TurnPlan};
+pub use settings::Settings;
+pub use snapshot::{Phase, Snapshot};
+pub use starter::Starter;
 pub use tally::{Stopwatch, Tally, Window};
