@@ -18,6 +18,7 @@
 
 pub mod client;
 pub mod driver;
+pub mod exposition;
 pub mod failure;
 pub mod follow_up;
 pub mod histogram;
