@@ -52,3 +52,35 @@ fn page(request: &Request<Incoming>, registry: &Registry, clock: Clock) -> Respo
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use telemetry::catalog;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    async fn get(address: std::net::SocketAddr, path: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn there_is_one_page() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (registry, tasks) = (Registry::new(), TaskTracker::new());
+        let gauge = registry.gauge(&catalog::LOADGEN_ACTIVE_CONVERSATIONS, &[]);
+        gauge.set(7.0);
+        tasks.spawn(serve(listener, registry, Clock::start(), tasks.clone()));
+        let page = get(address, "/metrics").await;
+        assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+        assert!(page.contains("loadgen_active_conversations 7\n"), "{page}");
+        assert!(get(address, "/").await.starts_with("HTTP/1.1 404"));
+    }
+}

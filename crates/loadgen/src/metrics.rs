@@ -54,19 +54,19 @@ impl TypeCells {
         Self {
             ttft: both(
                 &catalog::LOADGEN_TTFT_SECONDS,
-                &catalog::LOADGEN_TTFT_HISTOGRAM_SECONDS,
+                &catalog::LOADGEN_TTFT_DISTRIBUTION_SECONDS,
             ),
             tpot: both(
                 &catalog::LOADGEN_TPOT_SECONDS,
-                &catalog::LOADGEN_TPOT_HISTOGRAM_SECONDS,
+                &catalog::LOADGEN_TPOT_DISTRIBUTION_SECONDS,
             ),
             itl: both(
                 &catalog::LOADGEN_ITL_SECONDS,
-                &catalog::LOADGEN_ITL_HISTOGRAM_SECONDS,
+                &catalog::LOADGEN_ITL_DISTRIBUTION_SECONDS,
             ),
             e2e: both(
                 &catalog::LOADGEN_E2E_SECONDS,
-                &catalog::LOADGEN_E2E_HISTOGRAM_SECONDS,
+                &catalog::LOADGEN_E2E_DISTRIBUTION_SECONDS,
             ),
             success: requests("success"),
             error: requests("error"),

@@ -31,6 +31,7 @@ pub struct Snapshot {
     /// Seconds since load was last started; 0 before.
     pub running_s: f64,
     pub target: TargetSummary,
+    pub workload: WorkloadSummary,
     pub settings: Settings,
     pub conversations: ConversationCounts,
     /// The last minute.
@@ -47,6 +48,17 @@ pub struct TargetSummary {
     pub model: String,
     /// Who writes follow-ups: a model's address, or nothing for the built-in questions.
     pub user_model: Option<String>,
+}
+
+/// What conversations are about; what can change is in the settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkloadSummary {
+    /// The same seed gives the same conversations.
+    pub seed: u64,
+    /// How many texts conversations begin with. Few texts are soon cached by every worker.
+    pub starters: u32,
+    /// Whether every conversation begins with a line of its own.
+    pub unique: bool,
 }
 
 /// How many conversations are where.

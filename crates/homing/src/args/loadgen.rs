@@ -52,6 +52,9 @@ pub(crate) struct LoadgenArgs {
     #[arg(long, value_name = "NAME", help_heading = "Target")]
     pub(crate) api_key_env: Option<String>,
     /// Speak HTTP/2 from the first byte; over TLS it is negotiated anyway
+    ///
+    /// All requests then share a connection, on which servers allow some hundred at once; more
+    /// wait for their turn, and their waiting counts.
     #[arg(long, help_heading = "Target")]
     pub(crate) http2: bool,
     /// Send OpenAI's own fields only, to servers that refuse any other

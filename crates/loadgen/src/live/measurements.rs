@@ -15,7 +15,7 @@ use crate::record::{TurnType, seconds};
 use crate::rolling::{Rolling, RollingCopy};
 use crate::settings::Settings;
 use crate::snapshot::{
-    ConversationCounts, LastFailure, Phase, Snapshot, TargetSummary, TotalCounts,
+    ConversationCounts, LastFailure, Phase, Snapshot, TargetSummary, TotalCounts, WorkloadSummary,
 };
 use crate::totals::Totals;
 
@@ -29,6 +29,7 @@ pub(super) struct Measurements {
     pub(super) changed: Arc<Notify>,
     pub(super) metrics: LoadMetrics,
     target: TargetSummary,
+    workload: WorkloadSummary,
     rolling: Rolling,
     counts: TotalCounts,
     warmup: Duration,
@@ -68,6 +69,11 @@ impl Measurements {
                 url: target.base().to_string(),
                 model: target.model.clone(),
                 user_model: user_model.map(|model| model.url()),
+            },
+            workload: WorkloadSummary {
+                seed: config.seed,
+                starters: parts.starters.len() as u32,
+                unique: config.unique,
             },
             rolling: Rolling::default(),
             counts: TotalCounts::default(),
@@ -156,6 +162,7 @@ impl Measurements {
                 at_s: seconds(now),
                 running_s: seconds(Moment::ZERO + (now - since)),
                 target: self.target.clone(),
+                workload: self.workload,
                 settings: self.settings.clone(),
                 conversations: self.conversations,
                 window: Default::default(),

@@ -41,26 +41,26 @@ metrics! {
         &["turn_type"],
         "E2E by type of turn.",
     );
-    LOADGEN_TTFT_HISTOGRAM_SECONDS = Metric::histogram(
-        "loadgen_ttft_histogram_seconds",
+    LOADGEN_TTFT_DISTRIBUTION_SECONDS = Metric::histogram(
+        "loadgen_ttft_distribution_seconds",
         &["turn_type"],
         buckets::TIME_TO_FIRST_TOKEN,
         "TTFT, to be added up over several load generators.",
     );
-    LOADGEN_TPOT_HISTOGRAM_SECONDS = Metric::histogram(
-        "loadgen_tpot_histogram_seconds",
+    LOADGEN_TPOT_DISTRIBUTION_SECONDS = Metric::histogram(
+        "loadgen_tpot_distribution_seconds",
         &["turn_type"],
         buckets::INTER_TOKEN,
         "TPOT, to be added up over several load generators.",
     );
-    LOADGEN_ITL_HISTOGRAM_SECONDS = Metric::histogram(
-        "loadgen_itl_histogram_seconds",
+    LOADGEN_ITL_DISTRIBUTION_SECONDS = Metric::histogram(
+        "loadgen_itl_distribution_seconds",
         &["turn_type"],
         buckets::INTER_TOKEN,
         "ITL, to be added up over several load generators.",
     );
-    LOADGEN_E2E_HISTOGRAM_SECONDS = Metric::histogram(
-        "loadgen_e2e_histogram_seconds",
+    LOADGEN_E2E_DISTRIBUTION_SECONDS = Metric::histogram(
+        "loadgen_e2e_distribution_seconds",
         &["turn_type"],
         buckets::REQUEST_DURATION,
         "E2E, to be added up over several load generators.",
