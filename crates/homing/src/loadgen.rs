@@ -112,7 +112,7 @@ async fn watch(args: &LoadgenArgs, generator: &LoadGenerator) -> anyhow::Result<
         }
         () = view.follow(generator.snapshots()) => {}
     }
-    view.finish(&generator.snapshot());
+    view.finish();
     Ok(())
 }
 

@@ -57,6 +57,9 @@ pub struct WindowFigures {
 /// The same, of first turns or of later ones alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TurnFigures {
+    /// Prompt tokens in a hundred that the server had cached. Of first turns, it says how far
+    /// conversations profit from each other rather than from their own history.
+    pub cached_pct: Option<f64>,
     pub ttft_ms: Figures,
     pub tpot_ms: Figures,
 }
@@ -85,8 +88,9 @@ struct Step {
 struct Counts {
     requests: u64,
     failures: u64,
-    prompt_tokens: u64,
-    cached_tokens: u64,
+    /// By type of turn, as the next.
+    prompt_tokens: [u64; 2],
+    cached_tokens: [u64; 2],
     output_tokens: u64,
     chunks: u64,
 }
@@ -103,11 +107,11 @@ impl Rolling {
             return;
         };
         let details = answer.usage.prompt_tokens_details.unwrap_or_default();
-        counts.prompt_tokens += u64::from(answer.usage.prompt_tokens);
-        counts.cached_tokens += u64::from(details.cached_tokens);
+        let of_type = turn_type as usize;
+        counts.prompt_tokens[of_type] += u64::from(answer.usage.prompt_tokens);
+        counts.cached_tokens[of_type] += u64::from(details.cached_tokens);
         counts.output_tokens += u64::from(answer.usage.completion_tokens);
         counts.chunks += u64::from(answer.chunks);
-        let of_type = turn_type as usize;
         if let Some(ttft) = answer.ttft {
             self.ttft[of_type].observe(now, ttft.as_secs_f64(), 1);
             self.all_ttft.observe(now, ttft.as_secs_f64(), 1);
@@ -167,8 +171,10 @@ impl Counts {
     fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.failures += other.failures;
-        self.prompt_tokens += other.prompt_tokens;
-        self.cached_tokens += other.cached_tokens;
+        for of_type in 0..2 {
+            self.prompt_tokens[of_type] += other.prompt_tokens[of_type];
+            self.cached_tokens[of_type] += other.cached_tokens[of_type];
+        }
         self.output_tokens += other.output_tokens;
         self.chunks += other.chunks;
     }
@@ -204,7 +210,10 @@ impl RollingCopy {
             error_pct: percent(counts.failures, counts.requests),
             rps: rate(counts.requests - counts.failures),
             tops: rate(counts.output_tokens),
-            cached_pct: percent(counts.cached_tokens, counts.prompt_tokens),
+            cached_pct: percent(
+                counts.cached_tokens.iter().sum(),
+                counts.prompt_tokens.iter().sum(),
+            ),
             tokens_per_chunk: share(counts.output_tokens, counts.chunks).map(rounded),
             ttft_ms: ttft,
             tpot_ms: tpot,
@@ -212,10 +221,12 @@ impl RollingCopy {
             e2e_ms: e2e,
             dispatch_lag_ms: lag,
             initial: TurnFigures {
+                cached_pct: percent(counts.cached_tokens[0], counts.prompt_tokens[0]),
                 ttft_ms: initial_ttft,
                 tpot_ms: initial_tpot,
             },
             followup: TurnFigures {
+                cached_pct: percent(counts.cached_tokens[1], counts.prompt_tokens[1]),
                 ttft_ms: followup_ttft,
                 tpot_ms: followup_tpot,
             },
@@ -308,6 +319,7 @@ mod tests {
         );
         assert_eq!((figures.rps, figures.tops), (0.95, 7.6));
         assert_eq!(figures.cached_pct, Some(25.0));
+        assert_eq!(figures.initial.cached_pct, Some(25.0));
         assert_eq!(figures.tokens_per_chunk, Some(4.0));
         assert_eq!(figures.dispatch_lag_ms.p99, Some(5.0));
     }

@@ -27,8 +27,9 @@ pub struct Totals {
     pub lag: Samples,
     /// TTFT of first turns, and of later ones.
     pub ttft_by_type: [Samples; 2],
-    pub prompt_tokens: u64,
-    pub cached_tokens: u64,
+    /// By type of turn, as the next.
+    pub prompt_tokens: [u64; 2],
+    pub cached_tokens: [u64; 2],
     pub output_tokens: u64,
     pub chunks: u64,
     first_sent: Option<Moment>,
@@ -63,8 +64,9 @@ impl Totals {
             self.itl.record(gap.per_token(), u64::from(gap.tokens));
         }
         let details = answer.usage.prompt_tokens_details.unwrap_or_default();
-        self.prompt_tokens += u64::from(answer.usage.prompt_tokens);
-        self.cached_tokens += u64::from(details.cached_tokens);
+        let of_type = turn_type as usize;
+        self.prompt_tokens[of_type] += u64::from(answer.usage.prompt_tokens);
+        self.cached_tokens[of_type] += u64::from(details.cached_tokens);
         self.output_tokens += u64::from(answer.usage.completion_tokens);
         self.chunks += u64::from(answer.chunks);
     }
@@ -94,7 +96,14 @@ impl Totals {
 
     /// The share of prompt tokens that the server had cached; NaN if there were none.
     pub fn hit_rate(&self) -> f64 {
-        self.cached_tokens as f64 / self.prompt_tokens as f64
+        let cached: u64 = self.cached_tokens.iter().sum();
+        cached as f64 / self.prompt_tokens.iter().sum::<u64>() as f64
+    }
+
+    /// The same of one type of turn.
+    pub fn hit_rate_of(&self, turn_type: TurnType) -> f64 {
+        let of_type = turn_type as usize;
+        self.cached_tokens[of_type] as f64 / self.prompt_tokens[of_type] as f64
     }
 
     fn rate(&self, count: u64) -> f64 {

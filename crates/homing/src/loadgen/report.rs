@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use ::loadgen::snapshot::{ConversationCounts, TotalCounts};
 use ::loadgen::totals::Totals;
-use ::loadgen::{Percentiles, Snapshot};
+use ::loadgen::{Percentiles, Snapshot, TurnType};
 use sweep::Objectives;
 use sweep::report::{CellSummary, Figures, SpreadSummary};
 
@@ -139,9 +139,15 @@ impl Display for Report {
         )?;
         writeln!(
             f,
-            "{} prompt tokens, {} of them cached; {} output tokens, {} an event",
-            totals.prompt_tokens,
+            "{} prompt tokens, {} of them cached (first turns {}, later turns {})",
+            totals.prompt_tokens.iter().sum::<u64>(),
             percent(totals.hit_rate()),
+            percent(totals.hit_rate_of(TurnType::Initial)),
+            percent(totals.hit_rate_of(TurnType::Followup)),
+        )?;
+        writeln!(
+            f,
+            "{} output tokens, {} an event",
             totals.output_tokens,
             number(totals.output_tokens as f64 / totals.chunks as f64),
         )?;

@@ -37,11 +37,9 @@ impl View {
     }
 
     /// Takes its lines off the screen.
-    pub(super) fn finish(&mut self, last: &Snapshot) {
+    pub(super) fn finish(&mut self) {
         if self.terminal {
             self.draw("");
-        } else {
-            self.show(last);
         }
     }
 

@@ -111,6 +111,22 @@ async fn every_failure_has_its_kind() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_reaches_the_server() {
+    let mock = Mock::new(Manner::default());
+    let client = mock.client(Clock::start(), false);
+    let target = client.target().clone().with_key("secret-7").unwrap();
+    let client = Client::new(client.transport, target, client.patience, client.clock);
+    let messages = [Message::user("hello")];
+    let chat = Chat {
+        messages: &messages,
+        max_tokens: 5,
+        session: "s",
+    };
+    assert!(client.chat(&chat).await.outcome.is_ok());
+    assert_eq!(mock.seen()[0].key.as_deref(), Some("Bearer secret-7"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_that_never_ends_is_given_up() {
     let slow = Manner {
         ttft: Duration::from_secs(60),

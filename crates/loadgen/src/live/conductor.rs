@@ -98,6 +98,8 @@ impl Conductor {
             self.account();
             let wait = self.driver.next_due(now).map(|due| due - now);
             tokio::select! {
+                // Orders are rare and go first; a fixed order makes equal runs equal.
+                biased;
                 order = orders.recv() => match order {
                     Some((order, done)) => {
                         self.obey(order);
@@ -352,10 +354,13 @@ impl Conductor {
         };
         let mut measurements = self.shared.measurements.lock();
         let counts = &mut measurements.conversations;
-        counts.active = self.lanes.len() as u32;
-        counts.idle = count(|place| matches!(place, Whereabouts::Idle(_)));
+        // The driver's number, which includes those that may not send their first turn yet.
+        counts.active = self.driver.active();
         counts.writing = count(|place| matches!(place, Whereabouts::Writing));
-        counts.in_flight = counts.active - counts.idle - counts.writing;
+        counts.in_flight = count(|place| matches!(place, Whereabouts::InFlight));
+        counts.idle = counts
+            .active
+            .saturating_sub(counts.writing + counts.in_flight);
         counts.begun = self.driver.begun();
         measurements.refresh_gauges();
     }
