@@ -5,6 +5,7 @@
 //! by one parser whatever its source, and `docs/config.md` is generated from here.
 
 mod laboratory;
+mod loadgen;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use router::{BlockWeights, Mode, ModeName};
 pub(crate) use self::laboratory::{
     LaboratoryArgs, LearningArgs, ReplayArgs, SweepArgs, TraceFormat,
 };
+pub(crate) use self::loadgen::LoadgenArgs;
 
 /// Sends every turn of an LLM conversation home: to the replica that already holds its KV
 /// cache.
@@ -39,6 +41,12 @@ pub(crate) enum Command {
     /// KV cache, prints the addresses to open, and runs until Ctrl-C. Nothing is downloaded.
     #[command(after_help = DEMO_EXAMPLES, args_override_self = true)]
     Demo(Box<DemoArgs>),
+    /// Conversations against a running server, measured as its clients see them
+    ///
+    /// Works with any server that speaks the OpenAI chat API with streaming. Shows the last
+    /// minute while it runs, then prints a table of the whole run.
+    #[command(after_help = loadgen::after_help())]
+    Loadgen(Box<LoadgenArgs>),
     /// Hours of load in seconds: modes and load levels side by side, on simulated workers
     ///
     /// Drives the shipped router, scheduler and block pool in virtual time and writes

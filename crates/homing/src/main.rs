@@ -10,6 +10,7 @@ mod config;
 mod demo;
 mod fleet;
 mod laboratory;
+mod loadgen;
 mod print;
 mod simulation;
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Demo(args) => demo::run(args),
+        Command::Loadgen(args) => return loadgen::run(&args),
         Command::Sweep(args) => laboratory::sweep(&args),
         Command::Replay(args) => laboratory::replay(&args),
         Command::Learning(args) => laboratory::learning::run(&args),

@@ -7,6 +7,11 @@ pub(crate) fn line(text: Arguments<'_>) {
     println!("{text}");
 }
 
+/// Something to know while a result is made; not part of it.
+pub(crate) fn note(text: Arguments<'_>) {
+    eprintln!("{text}");
+}
+
 pub(crate) fn error(text: Arguments<'_>) {
     eprintln!("homing: {text}");
 }

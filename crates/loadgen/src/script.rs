@@ -96,6 +96,15 @@ impl Casting {
         }
     }
 
+    /// The same seed with another script.
+    pub(crate) fn with_script(&self, script: Script) -> Self {
+        Self::new(script, self.seed)
+    }
+
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     pub(crate) fn turns(&self, conversation: u64) -> u32 {
         between(&self.script.turns, self.draw(TURNS, conversation, 0))
     }

@@ -1,7 +1,7 @@
 //! The one table of every metric that any stage reports.
 //!
 //! Names that operators already have dashboards for are kept to the letter
-//! (`dynamo_*`, `trtllm_*`, `DCGM_*`); what is ours alone is `homing_*`. The table is
+//! (`dynamo_*`, `trtllm_*`, `DCGM_*`, `loadgen_*`); what is ours alone is `homing_*`. The table is
 //! split by the stage that reports, in the order in which a request meets them.
 //!
 //! # Guarantees
@@ -16,13 +16,17 @@ use std::fmt::Write;
 use std::sync::LazyLock;
 
 mod buckets;
+mod definitions;
 mod engine;
 mod frontend;
+mod loadgen;
 mod router;
 mod worker;
 
+pub use definitions::{DEFINITIONS, Definition};
 pub use engine::metrics::*;
 pub use frontend::metrics::*;
+pub use loadgen::metrics::*;
 pub use router::metrics::*;
 pub use worker::metrics::*;
 
@@ -131,7 +135,13 @@ macro_rules! metrics {
 }
 use metrics;
 
-static STAGES: [Stage; 4] = [frontend::STAGE, router::STAGE, worker::STAGE, engine::STAGE];
+static STAGES: [Stage; 5] = [
+    frontend::STAGE,
+    router::STAGE,
+    worker::STAGE,
+    engine::STAGE,
+    loadgen::STAGE,
+];
 
 /// Every metric, in the order of exposition.
 pub fn all() -> &'static [&'static Metric] {
@@ -156,6 +166,13 @@ pub fn markdown() -> String {
          0.99) of the last 60 seconds by nearest rank and print `NaN` when those saw nothing; \
          their `_sum` and `_count` are cumulative.\n",
     );
+    page.push_str(
+        "\n## Latencies\n\nAs a client measures them. Tokens are the server's count (`usage`), \
+         never the number of events.\n\n",
+    );
+    for Definition { name, meaning } in &DEFINITIONS {
+        let _ = writeln!(page, "- **{name}**, {meaning}.");
+    }
     for stage in &STAGES {
         let _ = write!(page, "\n## {}\n\n{}\n\n", stage.title, stage.about);
         page.push_str("| name | type | labels | meaning |\n|---|---|---|---|\n");

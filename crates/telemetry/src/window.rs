@@ -91,11 +91,16 @@ impl Window {
 }
 
 impl Samples {
+    /// How many samples there are.
+    pub fn count(&self) -> u64 {
+        self.runs.iter().map(|run| run.count).sum()
+    }
+
     /// The value at each of `quantiles`, which ascend; NaN when there is no sample.
     pub fn quantiles<const N: usize>(mut self, quantiles: [f64; N]) -> [f64; N] {
         self.runs
             .sort_unstable_by(|a, b| a.value.total_cmp(&b.value));
-        let total: u64 = self.runs.iter().map(|run| run.count).sum();
+        let total = self.count();
 
         let mut runs = self.runs.into_iter();
         let mut current = Run {

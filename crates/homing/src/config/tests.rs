@@ -30,6 +30,7 @@ fn demo(arguments: Vec<OsString>) -> DemoArgs {
     match Cli::try_parse_from(arguments).unwrap().command {
         crate::args::Command::Demo(args) => *args,
         crate::args::Command::Learning(_)
+        | crate::args::Command::Loadgen(_)
         | crate::args::Command::Sweep(_)
         | crate::args::Command::Replay(_)
         | crate::args::Command::Config { .. } => panic!("not the demo"),

@@ -4,6 +4,7 @@
 
 mod cluster;
 mod failures;
+mod loadgen;
 mod same_system;
 mod serving;
 mod virtual_time;

@@ -131,6 +131,92 @@ fn a_closed_driver_sends_nothing_and_forgets_its_conversations() {
     assert_eq!((driver.active(), driver.next(at(5))), (0, None));
 }
 
+#[test]
+fn the_level_follows_the_slider_up_and_down() {
+    let mut driver = Driver::new(script(), Schedule::constant(2), 1);
+    let mut under_way = all_due(&mut driver, at(0));
+    driver.set_schedule(Schedule::constant(5));
+    under_way.extend(all_due(&mut driver, at(100)));
+    assert_eq!((under_way.len(), driver.active()), (5, 5));
+    driver.set_schedule(Schedule::constant(1));
+    let fates: Vec<Fate> = under_way
+        .iter()
+        .map(|plan| driver.ended(plan.lane, Ending::Answered, at(200)))
+        .collect();
+    let dropped = fates.iter().filter(|&&fate| fate == Fate::Dropped).count();
+    assert_eq!((dropped, driver.active()), (4, 1));
+    assert_eq!(fates[4], Fate::GoesOn);
+}
+
+#[test]
+fn a_shorter_script_ends_conversations_at_their_next_answer() {
+    let mut driver = Driver::new(script(), Schedule::constant(1), 1);
+    let plan = driver.next(at(0)).unwrap();
+    driver.set_script(Script {
+        turns: 1..=1,
+        max_tokens: 9,
+        ..script()
+    });
+    assert_eq!(driver.ended(plan.lane, Ending::Answered, at(1)), Fate::Over);
+    let next = driver.next(at(1)).unwrap();
+    assert_eq!((next.conversation, next.turns, next.max_tokens), (1, 1, 9));
+}
+
+#[test]
+fn a_pause_sends_nothing_and_forgets_nothing() {
+    let mut driver = Driver::new(script(), Schedule::constant(2), 1);
+    let first = all_due(&mut driver, at(0));
+    driver.pause();
+    assert_eq!(
+        driver.ended(first[0].lane, Ending::Answered, at(5)),
+        Fate::GoesOn
+    );
+    assert_eq!((driver.next(at(9)), driver.next_due(at(9))), (None, None));
+    driver.resume(at(20));
+    let (due, plan) = driver.take(at(20)).unwrap();
+    assert_eq!((due, plan.turn, plan.lane), (at(5), 1, first[0].lane));
+}
+
+#[test]
+fn a_closed_driver_can_be_opened_again() {
+    let mut driver = Driver::new(script(), Schedule::constant(1), 1);
+    let plan = driver.next(at(0)).unwrap();
+    driver.close();
+    assert_eq!(
+        driver.ended(plan.lane, Ending::Answered, at(5)),
+        Fate::Dropped
+    );
+    driver.reopen(at(9));
+    assert_eq!(driver.next(at(9)).unwrap().conversation, 1);
+}
+
+#[test]
+fn a_rate_limit_spaces_turns_evenly() {
+    let mut driver = Driver::new(script(), Schedule::constant(4), 1);
+    driver.limit_rate(Some(10.0));
+    let sent = play(driver, at(1000), |_| Duration::from_secs(60));
+    let times: Vec<Moment> = sent.iter().map(|(at, _)| *at).collect();
+    assert_eq!(times, [at(0), at(100), at(200), at(300)]);
+}
+
+#[test]
+fn in_an_open_loop_conversations_arrive_whatever_becomes_of_others() {
+    let run = |latency: u64| {
+        let short = Script {
+            turns: 1..=1,
+            ..script()
+        };
+        let mut driver = Driver::new(short, Schedule::constant(1), 7);
+        driver.set_arrivals(Some(5.0), Moment::ZERO);
+        play(driver, at(100_000), |_| Duration::from_millis(latency))
+    };
+    let (quick, slow) = (run(10), run(30_000));
+    let times = |sent: &[(Moment, TurnPlan)]| sent.iter().map(|(at, _)| *at).collect::<Vec<_>>();
+    assert_eq!(times(&quick), times(&slow));
+    // 500 are expected with a standard deviation of 22.
+    assert!((400..600).contains(&quick.len()), "{}", quick.len());
+}
+
 proptest! {
     /// The same seed gives the same conversations however fast they are answered, the level
     /// is kept, and nobody speaks out of turn.

@@ -9,7 +9,7 @@ fn names_are_unique_and_belong_to_a_known_family() {
     let mut seen = BTreeSet::new();
     for metric in all() {
         assert!(seen.insert(metric.name), "{} is listed twice", metric.name);
-        let known = ["dynamo_", "trtllm_", "DCGM_FI_", "homing_"];
+        let known = ["dynamo_", "trtllm_", "DCGM_FI_", "homing_", "loadgen_"];
         assert!(
             known.iter().any(|prefix| metric.name.starts_with(prefix)),
             "{}",

@@ -1,0 +1,203 @@
+//! Options of `loadgen`. Like an experiment's, they are given on the command line only; keys
+//! come from the environment, because a command line is for everyone to read.
+
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use sweep::Objectives;
+use sweep::notation::{duration, speed};
+use telemetry::catalog::DEFINITIONS;
+
+/// What `--help` says after the options.
+pub(super) fn after_help() -> String {
+    let mut text = String::from(
+        "What is measured:\n  Every conversation begins with a long text and a request to explain \
+         it; each later turn asks about\n  the last answer and sends the whole conversation again, \
+         so that all but the new question can come\n  out of the server's cache. Tokens are the \
+         server's count, never the number of events. Percentiles\n  are nearest ranks; failed \
+         requests are counted as failures and have no latency.\n\n",
+    );
+    for definition in &DEFINITIONS {
+        let meaning = definition.meaning;
+        text.push_str(&format!("  {:<5} {meaning}\n", definition.name));
+    }
+    text.push_str(EXAMPLES);
+    text
+}
+
+const EXAMPLES: &str = "
+Exit status: 0 if all went well, 1 if an objective was missed, 2 if the target cannot be used.
+Ctrl-C lets running answers end and prints the table; a second one stops at once.
+
+Examples:
+  homing demo --no-load &
+  homing loadgen --target http://127.0.0.1:8000 --concurrency 60 --duration 120s
+  homing loadgen --target http://127.0.0.1:8000 --slo ttft_p95=600ms,tpot_p95=60ms --record runs.jsonl
+  homing loadgen --target https://api.example/v1 --api-key-env API_KEY --model m --plain
+  homing loadgen --target http://127.0.0.1:8000 --arrivals 2 --turns 4 --think-time 1s..5s
+  homing loadgen --target http://127.0.0.1:8000 --corpus texts/ --unique";
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LoadgenArgs {
+    /// Server with an OpenAI-compatible API: http://host:port, or with the path of its API
+    #[arg(long, value_name = "URL", help_heading = "Target")]
+    pub(crate) target: String,
+    /// Model to ask for; by default the first that the target lists
+    #[arg(long, help_heading = "Target")]
+    pub(crate) model: Option<String>,
+    /// Environment variable that holds the target's API key
+    #[arg(long, value_name = "NAME", help_heading = "Target")]
+    pub(crate) api_key_env: Option<String>,
+    /// Speak HTTP/2 from the first byte; over TLS it is negotiated anyway
+    ///
+    /// All requests then share a connection, on which servers allow some hundred at once; more
+    /// wait for their turn, and their waiting counts.
+    #[arg(long, help_heading = "Target")]
+    pub(crate) http2: bool,
+    /// Send OpenAI's own fields only, to servers that refuse any other
+    ///
+    /// Otherwise requests also carry conversation_id, ask for a token count in every event,
+    /// and for the worker that served them.
+    #[arg(long, help_heading = "Target")]
+    pub(crate) plain: bool,
+    /// How long a whole answer may take
+    #[arg(long, default_value = "120s", value_parser = duration, value_name = "TIME", help_heading = "Target")]
+    pub(crate) timeout: Duration,
+    /// How long an answer that has begun may be silent
+    #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME", help_heading = "Target")]
+    pub(crate) stall: Duration,
+
+    /// Conversations at once
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Load")]
+    pub(crate) concurrency: u32,
+    /// How long to send new turns; answers under way then may end
+    #[arg(long, default_value = "60s", value_parser = duration, value_name = "TIME", help_heading = "Load")]
+    pub(crate) duration: Duration,
+    /// Requests sent this early are not part of the results
+    #[arg(long, default_value = "0s", value_parser = duration, value_name = "TIME", help_heading = "Load")]
+    pub(crate) warmup: Duration,
+    /// Turns of a conversation: a number or a range such as 3..5
+    #[arg(long, default_value = "3..5", value_parser = turns, value_name = "RANGE", help_heading = "Load")]
+    pub(crate) turns: RangeInclusive<u32>,
+    /// Longest answer, in tokens
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Load")]
+    pub(crate) max_tokens: u32,
+    /// How long a user thinks before the next turn: a time or a range such as 1s..5s
+    #[arg(long, default_value = "0s", value_parser = think_time, value_name = "RANGE", help_heading = "Load")]
+    pub(crate) think_time: RangeInclusive<f64>,
+    /// Conversations that may begin in a second while there are too few; 0 for all at once
+    #[arg(
+        long,
+        default_value_t = 10.0,
+        value_name = "PER_SECOND",
+        help_heading = "Load"
+    )]
+    pub(crate) ramp: f64,
+    /// Send at most so many requests a second
+    #[arg(long, value_parser = speed, value_name = "PER_SECOND", help_heading = "Load")]
+    pub(crate) max_rps: Option<f64>,
+    /// Open loop: so many conversations arrive in a second, however the others fare
+    ///
+    /// A closed loop, the default, asks less of a server that is slow; an open one shows what
+    /// happens when users do not wait for each other. Replaces --concurrency.
+    #[arg(long, value_parser = speed, value_name = "PER_SECOND", conflicts_with = "concurrency", help_heading = "Load")]
+    pub(crate) arrivals: Option<f64>,
+    /// Seed of everything random; the same seed gives the same conversations
+    #[arg(long, default_value_t = 42, help_heading = "Load")]
+    pub(crate) seed: u64,
+
+    /// Folder of text files to begin conversations with; by default ten built-in articles
+    #[arg(long, value_name = "DIR", help_heading = "Text")]
+    pub(crate) corpus: Option<PathBuf>,
+    /// Begin every conversation with a line of its own, so that none profits from another
+    #[arg(long, help_heading = "Text")]
+    pub(crate) unique: bool,
+    /// Server whose model writes the users' questions; by default they are built in
+    ///
+    /// Its API key is taken from HOMING_USER_MODEL_API_KEY. If it does not answer within 30 s,
+    /// a built-in question is asked and counted.
+    #[arg(long, value_name = "URL", help_heading = "Text")]
+    pub(crate) user_model: Option<String>,
+    /// Model to ask for there; by default the first that it lists
+    #[arg(
+        long,
+        value_name = "MODEL",
+        requires = "user_model",
+        help_heading = "Text"
+    )]
+    pub(crate) user_model_name: Option<String>,
+
+    /// Write a JSON line for every request
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) record: Option<PathBuf>,
+    /// Write what users said, at most the last 500 conversations, for aiperf to replay
+    /// (--custom-dataset-type multi_turn)
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) export_aiperf: Option<PathBuf>,
+    /// Latency objectives, such as ttft_p95=600ms,tpot_p95=60ms
+    ///
+    /// ttft, tpot, itl or e2e, with _p50, _p95 or _p99, in ms or s. They hold if no request
+    /// failed and each percentile is at most its time.
+    #[arg(
+        long,
+        value_name = "OBJECTIVES",
+        value_delimiter = ',',
+        help_heading = "Results"
+    )]
+    pub(crate) slo: Vec<Objectives>,
+    /// Port of the load generator's own /metrics; 0 picks a free one
+    #[arg(long, value_name = "PORT", help_heading = "Results")]
+    pub(crate) metrics_port: Option<u16>,
+    /// Address of that port
+    #[arg(
+        long,
+        default_value = "127.0.0.1",
+        value_name = "HOST",
+        help_heading = "Results"
+    )]
+    pub(crate) metrics_host: IpAddr,
+}
+
+fn turns(text: &str) -> Result<RangeInclusive<u32>, String> {
+    let number = |text: &str| match text.trim().parse::<u32>() {
+        Ok(number) if number > 0 => Ok(number),
+        Ok(_) | Err(_) => Err(format!("`{text}` is not a number of turns")),
+    };
+    range(text, number)
+}
+
+fn think_time(text: &str) -> Result<RangeInclusive<f64>, String> {
+    range(text, |text| duration(text).map(|time| time.as_secs_f64()))
+}
+
+/// One value, or two with `..` between them.
+fn range<T: PartialOrd + Copy>(
+    text: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<RangeInclusive<T>, String> {
+    let (first, last) = text.split_once("..").unwrap_or((text, text));
+    let (first, last) = (parse(first)?, parse(last.trim_start_matches('='))?);
+    if first > last {
+        return Err(format!("`{text}` runs backwards"));
+    }
+    Ok(first..=last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_one_value_or_two() {
+        assert_eq!(turns("3..5"), Ok(3..=5));
+        assert_eq!(turns("3..=5"), Ok(3..=5));
+        assert_eq!(turns("4"), Ok(4..=4));
+        assert_eq!(think_time("500ms..2s"), Ok(0.5..=2.0));
+        for text in ["", "0", "5..3", "3..", "x"] {
+            assert!(turns(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! `homing loadgen`: load on a server that is already running.
+//!
+//! Reads arguments, checks that the target can be used before anything is sent, shows what
+//! happens, and judges it. What is sent and how it is measured is the `loadgen` crate's.
+
+mod outputs;
+mod report;
+mod view;
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ::loadgen::client::{Client, Patience, Target, Transport, TransportOptions};
+use ::loadgen::user_model::{self, UserModel};
+use ::loadgen::{Failure, LiveConfig, LiveParts, LoadGenerator, Settings, Starter, exposition};
+use anyhow::{Context as _, bail};
+use contract::Clock;
+use preprocess::corpus;
+use telemetry::Registry;
+use tokio::net::TcpListener;
+use tokio_util::task::TaskTracker;
+
+use self::outputs::Recorder;
+use self::report::Report;
+use self::view::View;
+use crate::args::LoadgenArgs;
+use crate::demo::stop_signal;
+use crate::print;
+
+/// Where the user model's key is.
+const USER_MODEL_KEY: &str = "HOMING_USER_MODEL_API_KEY";
+
+/// The target cannot be used, or the results cannot be written.
+const UNUSABLE: u8 = 2;
+
+pub(crate) fn run(args: &LoadgenArgs) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let outcome = runtime
+        .context("no runtime")
+        .and_then(|runtime| runtime.block_on(Box::pin(load(args))));
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            print::error(format_args!("{error:#}"));
+            ExitCode::from(UNUSABLE)
+        }
+    }
+}
+
+/// Whether all objectives hold.
+async fn load(args: &LoadgenArgs) -> anyhow::Result<bool> {
+    let clock = Clock::start();
+    let starters = starters(args)?;
+    let client = client(args, clock).await?;
+    let user_model = user_model(args, clock).await?;
+    let recorder = Recorder::create(args.record.as_deref())?;
+    let registry = Registry::new();
+    let tasks = TaskTracker::new();
+    serve_metrics(args, &registry, clock, &tasks).await?;
+    let config = LiveConfig {
+        settings: settings(args),
+        seed: args.seed,
+        unique: args.unique,
+        warmup: args.warmup,
+        unix_ms: unix_ms(),
+    };
+    let parts = LiveParts {
+        client,
+        starters,
+        user_model,
+        registry,
+        clock,
+        records: recorder.sink(),
+    };
+    let generator = LoadGenerator::spawn(config, parts, &tasks)?;
+    watch(args, &generator).await?;
+
+    recorder.finish()?;
+    if let Some(path) = &args.export_aiperf {
+        outputs::export_aiperf(path, &generator.transcripts())?;
+    }
+    let report = Report::new(&generator.snapshot(), &generator.totals(), &args.slo);
+    print::line(format_args!("{report}"));
+    if report.nothing_answered() {
+        bail!("no request was answered");
+    }
+    Ok(report.objectives_hold())
+}
+
+/// Runs for the time that was asked for, or until Ctrl-C; then lets answers end, unless
+/// there is a second one.
+async fn watch(args: &LoadgenArgs, generator: &LoadGenerator) -> anyhow::Result<()> {
+    let mut view = View::new(std::io::stderr().is_terminal(), args.duration);
+    generator.start().await;
+    let sending = tokio::time::sleep(args.duration);
+    tokio::select! {
+        () = sending => {}
+        outcome = stop_signal() => outcome?,
+        () = view.follow(generator.snapshots()) => {}
+    }
+    generator.drain().await;
+    tokio::select! {
+        () = generator.stopped() => {}
+        outcome = stop_signal() => {
+            outcome?;
+            generator.stop().await;
+            generator.stopped().await;
+        }
+        () = view.follow(generator.snapshots()) => {}
+    }
+    view.finish();
+    Ok(())
+}
+
+fn settings(args: &LoadgenArgs) -> Settings {
+    Settings {
+        concurrency: args.concurrency,
+        turns: args.turns.clone(),
+        think_time_s: args.think_time.clone(),
+        max_tokens: args.max_tokens,
+        starts_per_second: args.ramp,
+        max_requests_per_second: args.max_rps,
+        arrivals_per_second: args.arrivals,
+    }
+}
+
+fn starters(args: &LoadgenArgs) -> anyhow::Result<Vec<Starter>> {
+    if let Some(folder) = &args.corpus {
+        return Starter::read_folder(folder).context("--corpus");
+    }
+    let articles = corpus::articles().iter();
+    let starters = articles.map(|article| Starter::new(article.title, article.text));
+    Ok(starters.collect())
+}
+
+async fn client(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<Client> {
+    let mut target = Target::new(&args.target, "").context("--target")?;
+    if let Some(name) = &args.api_key_env {
+        target = target.with_key(&key(name)?).context("--api-key-env")?;
+    }
+    target.extensions = !args.plain;
+    let options = TransportOptions {
+        http2: args.http2,
+        ..TransportOptions::default()
+    };
+    let patience = Patience {
+        answer: args.timeout,
+        silence: args.stall,
+    };
+    let transport = Transport::network(options);
+    let asking = Client::new(transport.clone(), target.clone(), patience, clock);
+    target.model = find_model(&asking, args.model.as_deref()).await?;
+    Ok(Client::new(transport, target, patience, clock))
+}
+
+async fn user_model(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<Option<UserModel>> {
+    let Some(url) = &args.user_model else {
+        return Ok(None);
+    };
+    let mut target = Target::new(url, "").context("--user-model")?;
+    // Whoever writes questions is some server out there: it gets the standard's fields.
+    target.extensions = false;
+    if let Ok(key) = key(USER_MODEL_KEY) {
+        target = target.with_key(&key).context(USER_MODEL_KEY)?;
+    }
+    let transport = Transport::network(TransportOptions::default());
+    let patience = user_model::PATIENCE;
+    let asking = Client::new(transport.clone(), target.clone(), patience, clock);
+    target.model = find_model(&asking, args.user_model_name.as_deref()).await?;
+    let client = Client::new(transport, target, patience, clock);
+    Ok(Some(UserModel::new(client)))
+}
+
+/// Asks what is served, which also tells whether the address and the key are right.
+async fn find_model(client: &Client, wanted: Option<&str>) -> anyhow::Result<String> {
+    let base = client.target().base();
+    match (client.models().await, wanted) {
+        (Ok(models), Some(wanted)) if !models.iter().any(|model| model == wanted) => {
+            bail!("{base} does not serve `{wanted}` but {}", models.join(", "))
+        }
+        (Ok(_), Some(wanted)) => Ok(wanted.to_owned()),
+        (Ok(models), None) => models
+            .into_iter()
+            .next()
+            .with_context(|| format!("{base} lists no model; name one with --model")),
+        // Some servers have no list.
+        (
+            Err(Failure {
+                status: Some(404 | 405),
+                ..
+            }),
+            Some(wanted),
+        ) => Ok(wanted.to_owned()),
+        (Err(failure), _) => Err(failure).with_context(|| format!("cannot use {base}")),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this crate is the reader of the environment"
+)]
+fn key(name: &str) -> anyhow::Result<String> {
+    std::env::var(name).with_context(|| format!("the environment variable {name}"))
+}
+
+async fn serve_metrics(
+    args: &LoadgenArgs,
+    registry: &Registry,
+    clock: Clock,
+    tasks: &TaskTracker,
+) -> anyhow::Result<()> {
+    let Some(port) = args.metrics_port else {
+        return Ok(());
+    };
+    let address = (args.metrics_host, port);
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on port {port} (--metrics-port)"))?;
+    let address = listener.local_addr()?;
+    print::note(format_args!("metrics  http://{address}/metrics"));
+    let serving = exposition::serve(listener, registry.clone(), clock, tasks.clone());
+    tasks.spawn(serving);
+    Ok(())
+}
+
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let since = since.unwrap_or(Duration::ZERO).as_millis();
+    u64::try_from(since).unwrap_or(0)
+}

@@ -1,0 +1,90 @@
+//! The files that a run leaves.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ::loadgen::RequestRecord;
+use ::loadgen::live::RecordSink;
+use ::loadgen::log::Conversation;
+use anyhow::Context as _;
+use parking_lot::Mutex;
+use serde_json::json;
+
+/// Writes a line for every request, if it was asked to.
+#[derive(Debug, Default)]
+pub(super) struct Recorder {
+    file: Option<(PathBuf, Arc<Mutex<Lines>>)>,
+}
+
+#[derive(Debug)]
+struct Lines {
+    writer: BufWriter<File>,
+    /// The first thing that went wrong; nothing is written after it.
+    outcome: io::Result<()>,
+}
+
+impl Recorder {
+    pub(super) fn create(path: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = path else {
+            return Ok(Self::default());
+        };
+        let file = File::create(path).with_context(|| cannot_write(path))?;
+        let lines = Lines {
+            writer: BufWriter::new(file),
+            outcome: Ok(()),
+        };
+        Ok(Self {
+            file: Some((path.to_owned(), Arc::new(Mutex::new(lines)))),
+        })
+    }
+
+    pub(super) fn sink(&self) -> Option<RecordSink> {
+        let (_, lines) = self.file.as_ref()?;
+        let lines = Arc::clone(lines);
+        Some(Box::new(move |record| lines.lock().write(record)))
+    }
+
+    /// All records are in the file, or it is told why not.
+    pub(super) fn finish(self) -> anyhow::Result<()> {
+        let Some((path, lines)) = self.file else {
+            return Ok(());
+        };
+        let mut lines = lines.lock();
+        let outcome = std::mem::replace(&mut lines.outcome, Ok(()));
+        outcome
+            .and_then(|()| lines.writer.flush())
+            .with_context(|| cannot_write(&path))
+    }
+}
+
+impl Lines {
+    fn write(&mut self, record: &RequestRecord) {
+        if self.outcome.is_ok() {
+            self.outcome = serde_json::to_writer(&mut self.writer, record)
+                .map_err(io::Error::from)
+                .and_then(|()| self.writer.write_all(b"\n"));
+        }
+    }
+}
+
+/// One conversation a line, with what its user said.
+pub(super) fn export_aiperf(path: &Path, conversations: &[Conversation]) -> anyhow::Result<()> {
+    let mut text = String::new();
+    for conversation in conversations {
+        let turns: Vec<_> = conversation
+            .turns
+            .iter()
+            .map(|turn| json!({ "text": turn.user }))
+            .collect();
+        let line = json!({ "session_id": conversation.summary.id, "turns": turns });
+        text.push_str(&line.to_string());
+        text.push('\n');
+    }
+    std::fs::write(path, text).with_context(|| cannot_write(path))
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}", path.display())
+}

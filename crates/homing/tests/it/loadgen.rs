@@ -1,0 +1,121 @@
+//! `homing loadgen` against `homing demo`, as a user runs them: two processes and a socket.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use loadgen::{RequestRecord, TurnType};
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_homing");
+
+/// A demo on free ports, ended with the test.
+struct Demo {
+    process: Child,
+    url: String,
+}
+
+impl Demo {
+    fn start() -> Self {
+        let mut process = Command::new(PROGRAM)
+            .args(["demo", "--no-load", "--http-port", "0"])
+            .args(["--console-port", "0", "--shutdown-grace", "0"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap());
+        let url = loop {
+            let mut line = String::new();
+            assert!(lines.read_line(&mut line).unwrap() > 0, "the demo ended");
+            if let Some(address) = line.trim().strip_prefix("api") {
+                break address.trim().to_owned();
+            }
+        };
+        // Its greeting goes on, and nobody may make it wait.
+        std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
+        Self { process, url }
+    }
+
+    fn loadgen(&self, options: &str, files: &[(&str, &Path)]) -> Output {
+        let mut command = Command::new(PROGRAM);
+        command.args(["loadgen", "--target", &self.url]);
+        command.args(["--ramp", "0", "--concurrency", "4", "--max-tokens", "24"]);
+        command.args(options.split_whitespace());
+        for (option, path) in files {
+            command.arg(option).arg(path);
+        }
+        command.output().unwrap()
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn lines<T: serde::de::DeserializeOwned>(path: &Path) -> Vec<T> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let parsed = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    parsed.collect()
+}
+
+#[test]
+fn a_run_measures_records_and_judges() {
+    let mut demo = Demo::start();
+    let folder = tempfile::tempdir().unwrap();
+    let [record, export] = ["record.jsonl", "export.jsonl"].map(|name| folder.path().join(name));
+    let options = "--duration 4s --turns 3 --slo e2e_p99=120s,itl_p50=60s";
+    let files = [("--record", &*record), ("--export-aiperf", &*export)];
+    let output = demo.loadgen(options, &files);
+    let table = String::from_utf8(output.stdout).unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{table}\n{log}");
+    assert!(
+        table.contains("TTFT") && table.contains(" 0 failed"),
+        "{table}"
+    );
+    assert_eq!(table.matches(": holds").count(), 2, "{table}");
+    assert!(log.lines().count() >= 4, "a line a second: {log}");
+
+    let records: Vec<RequestRecord> = lines(&record);
+    assert!(!records.is_empty());
+    let mut homes: BTreeMap<&str, &str> = BTreeMap::new();
+    for one in &records {
+        assert_eq!(one.error, None);
+        assert!(
+            one.ttft_ms.is_some() && one.output_tokens <= Some(24),
+            "{one:?}"
+        );
+        let worker = one.worker.as_deref().expect("our server names its worker");
+        let home = homes.entry(&one.conversation_id).or_insert(worker);
+        assert_eq!(*home, worker, "conversations stay where their cache is");
+        if one.turn_type == TurnType::Followup {
+            assert!(one.cached_tokens > Some(3000), "{one:?}");
+        }
+    }
+    assert!(
+        records
+            .iter()
+            .any(|one| one.turn_type == TurnType::Followup)
+    );
+    let exported: Vec<Value> = lines(&export);
+    assert_eq!(exported.len(), homes.len());
+    assert!(exported[0]["turns"][0]["text"].is_string());
+
+    let missed = demo.loadgen("--duration 1s --slo ttft_p50=0.001ms", &[]);
+    assert_eq!(missed.status.code(), Some(1));
+    let model = demo.loadgen("--duration 1s --model other", &[]);
+    assert_eq!(model.status.code(), Some(2));
+    demo.process.kill().unwrap();
+    demo.process.wait().unwrap();
+    let away = demo.loadgen("--duration 1s", &[]);
+    let log = String::from_utf8(away.stderr).unwrap();
+    assert_eq!(away.status.code(), Some(2));
+    assert!(
+        log.contains("cannot use") && log.contains("refused"),
+        "{log}"
+    );
+}

@@ -1,0 +1,116 @@
+//! What is sent: the whole conversation, every time.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::Target;
+
+const SESSION: HeaderName = HeaderName::from_static("x-session-id");
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    System,
+    User,
+    Assistant,
+}
+
+/// One message of a conversation. Its text is shared: a history is sent many times.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    pub role: Role,
+    pub content: Arc<str>,
+}
+
+impl Message {
+    pub fn user(content: impl Into<Arc<str>>) -> Self {
+        Self::new(Role::User, content)
+    }
+
+    pub fn assistant(content: impl Into<Arc<str>>) -> Self {
+        Self::new(Role::Assistant, content)
+    }
+
+    pub fn new(role: Role, content: impl Into<Arc<str>>) -> Self {
+        Self {
+            role,
+            content: content.into(),
+        }
+    }
+}
+
+/// One turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Chat<'a> {
+    pub messages: &'a [Message],
+    pub max_tokens: u32,
+    /// Names the conversation, the same in all its turns.
+    pub session: &'a str,
+}
+
+impl Chat<'_> {
+    pub(super) fn body(&self, target: &Target) -> Vec<u8> {
+        let mut body = json!({
+            "model": target.model,
+            "messages": self.messages,
+            "max_tokens": self.max_tokens,
+            "stream": true,
+            "stream_options": { "include_usage": true },
+        });
+        if target.extensions {
+            body["stream_options"]["continuous_usage_stats"] = json!(true);
+            body["conversation_id"] = json!(self.session);
+            body["nvext"] = json!({ "extra_fields": ["worker_id", "timing"] });
+        }
+        body.to_string().into_bytes()
+    }
+
+    pub(super) fn headers(&self, headers: &mut HeaderMap) {
+        // A name that no header can carry is in the body all the same.
+        if let Ok(session) = HeaderValue::try_from(self.session) {
+            headers.insert(SESSION, session);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_are_sent_to_those_who_take_them() {
+        let messages = [Message::user("hello")];
+        let chat = Chat {
+            messages: &messages,
+            max_tokens: 7,
+            session: "s-1",
+        };
+        let mut target = Target::new("http://a", "m").unwrap();
+        let body: serde_json::Value = serde_json::from_slice(&chat.body(&target)).unwrap();
+        assert_eq!(body["conversation_id"], "s-1");
+        assert_eq!(
+            body["messages"],
+            json!([{ "role": "user", "content": "hello" }])
+        );
+        assert_eq!(body["stream_options"]["include_usage"], true);
+        target.extensions = false;
+        let plain: serde_json::Value = serde_json::from_slice(&chat.body(&target)).unwrap();
+        let mut fields: Vec<_> = plain.as_object().unwrap().keys().collect();
+        fields.sort();
+        let known = [
+            "max_tokens",
+            "messages",
+            "model",
+            "stream",
+            "stream_options",
+        ];
+        assert_eq!(fields, known);
+        assert_eq!(plain["stream_options"], json!({ "include_usage": true }));
+        let mut headers = HeaderMap::new();
+        chat.headers(&mut headers);
+        assert_eq!(headers[SESSION], "s-1");
+    }
+}

@@ -1,0 +1,177 @@
+//! All that a snapshot is made of, behind one short lock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::Moment;
+use tokio::sync::Notify;
+
+use super::{LiveConfig, LiveParts};
+use crate::client::Exchange;
+use crate::failure::Failure;
+use crate::log::ConversationStatus;
+use crate::metrics::LoadMetrics;
+use crate::record::{TurnType, seconds};
+use crate::rolling::{Rolling, RollingCopy};
+use crate::settings::Settings;
+use crate::snapshot::{
+    ConversationCounts, LastFailure, Phase, Snapshot, TargetSummary, TotalCounts, WorkloadSummary,
+};
+use crate::totals::Totals;
+
+#[derive(Debug)]
+pub(super) struct Measurements {
+    pub(super) phase: Phase,
+    pub(super) settings: Settings,
+    pub(super) conversations: ConversationCounts,
+    pub(super) totals: Totals,
+    /// Fires when the phase changes, so that nobody waits a second to hear of it.
+    pub(super) changed: Arc<Notify>,
+    pub(super) metrics: LoadMetrics,
+    target: TargetSummary,
+    workload: WorkloadSummary,
+    rolling: Rolling,
+    counts: TotalCounts,
+    warmup: Duration,
+    /// When load was last started.
+    started: Option<Moment>,
+    last_failure: Option<(Moment, Failure)>,
+}
+
+/// What a snapshot is made of, with the last minute unranked.
+#[derive(Debug)]
+pub(super) struct Copy {
+    rolling: RollingCopy,
+    snapshot: Snapshot,
+}
+
+impl Copy {
+    pub(super) fn rank(self) -> Snapshot {
+        Snapshot {
+            window: self.rolling.rank(),
+            ..self.snapshot
+        }
+    }
+}
+
+impl Measurements {
+    pub(super) fn new(config: &LiveConfig, parts: &LiveParts) -> Self {
+        let target = parts.client.target();
+        let user_model = parts.user_model.as_ref();
+        Self {
+            phase: Phase::Stopped,
+            settings: config.settings.clone(),
+            conversations: ConversationCounts::default(),
+            totals: Totals::default(),
+            changed: Arc::new(Notify::new()),
+            metrics: LoadMetrics::new(&parts.registry),
+            target: TargetSummary {
+                url: target.base().to_string(),
+                model: target.model.clone(),
+                user_model: user_model.map(|model| model.url()),
+            },
+            workload: WorkloadSummary {
+                seed: config.seed,
+                starters: parts.starters.len() as u32,
+                unique: config.unique,
+            },
+            rolling: Rolling::default(),
+            counts: TotalCounts::default(),
+            warmup: config.warmup,
+            started: None,
+            last_failure: None,
+        }
+    }
+
+    pub(super) fn set_phase(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.changed.notify_one();
+    }
+
+    /// Load starts, and all figures with it.
+    pub(super) fn start(&mut self, now: Moment) {
+        self.started = Some(now);
+        self.rolling = Rolling::default();
+        self.last_failure = None;
+        self.totals = Totals::default();
+        self.counts = TotalCounts::default();
+        self.set_phase(Phase::Running);
+    }
+
+    /// A request ended.
+    pub(super) fn observe(&mut self, exchange: &Exchange, turn_type: TurnType, lag: Duration) {
+        self.rolling.observe(exchange, turn_type, lag);
+        self.metrics.observe(exchange, turn_type, lag);
+        let counts = &mut self.counts;
+        counts.requests += 1;
+        match &exchange.outcome {
+            Ok(answer) => {
+                let details = answer.usage.prompt_tokens_details.unwrap_or_default();
+                counts.prompt_tokens += u64::from(answer.usage.prompt_tokens);
+                counts.cached_tokens += u64::from(details.cached_tokens);
+                counts.output_tokens += u64::from(answer.usage.completion_tokens);
+            }
+            Err(failure) => {
+                counts.failures += 1;
+                *counts.failures_by_kind.entry(failure.kind).or_default() += 1;
+                self.last_failure = Some((exchange.ended, failure.clone()));
+            }
+        }
+        let warm = self.started.map(|started| started + self.warmup);
+        if warm.is_some_and(|warm| exchange.sent >= warm) {
+            self.totals.observe(exchange, turn_type, lag);
+        }
+    }
+
+    pub(super) fn user_model_failed(&mut self) {
+        self.counts.user_model_fallbacks += 1;
+        self.metrics.user_model_fallbacks.inc();
+    }
+
+    /// A conversation ended.
+    pub(super) fn conversation_ended(&mut self, status: ConversationStatus) {
+        let counts = &mut self.conversations;
+        match status {
+            ConversationStatus::Active => return,
+            ConversationStatus::Completed => counts.completed += 1,
+            ConversationStatus::Stopped => counts.stopped += 1,
+            ConversationStatus::Error => counts.failed += 1,
+        }
+        self.metrics.conversation(status.name());
+    }
+
+    /// Gauges follow the counts.
+    pub(super) fn refresh_gauges(&self) {
+        let counts = &self.conversations;
+        let metrics = &self.metrics;
+        metrics.active_conversations.set(f64::from(counts.active));
+        metrics.inflight_requests.set(f64::from(counts.in_flight));
+        let target = match (self.phase, self.settings.arrivals_per_second) {
+            (Phase::Running | Phase::Paused, None) => self.settings.concurrency,
+            _ => 0,
+        };
+        metrics.target_conversations.set(f64::from(target));
+    }
+
+    pub(super) fn copy(&self, now: Moment) -> Copy {
+        let since = self.started.unwrap_or(now);
+        Copy {
+            rolling: self.rolling.copy(now, since),
+            snapshot: Snapshot {
+                phase: self.phase,
+                at_s: seconds(now),
+                running_s: seconds(Moment::ZERO + (now - since)),
+                target: self.target.clone(),
+                workload: self.workload,
+                settings: self.settings.clone(),
+                conversations: self.conversations,
+                window: Default::default(),
+                totals: self.counts.clone(),
+                last_failure: self.last_failure.clone().map(|(at, failure)| LastFailure {
+                    failure,
+                    ago_s: seconds(Moment::ZERO + (now - at)),
+                }),
+            },
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! One turn on its way: the task that writes the question, if a model does, and sends it.
+
+use std::sync::Arc;
+
+use contract::{Clock, Moment};
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{Chat, Client, Exchange, Message, Role};
+use crate::follow_up::{self, Place};
+use crate::script::TurnPlan;
+use crate::user_model::UserModel;
+
+/// A turn to be sent.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) plan: TurnPlan,
+    /// When it became due. Moved to when the question was there, if a model wrote it.
+    pub(super) due: Moment,
+    pub(super) session: Arc<str>,
+    /// The history. If its last message is an answer, a question is still to be written.
+    pub(super) messages: Vec<Message>,
+    pub(super) attempt: u32,
+}
+
+/// What the conductor hears of a turn.
+#[derive(Debug)]
+pub(super) enum Report {
+    /// The user model has written, or failed to: the request begins.
+    Asked {
+        lane: usize,
+        question: Arc<str>,
+        fell_back: bool,
+    },
+    /// The turn is over; without an exchange if it was cancelled.
+    Ended {
+        turn: Box<Turn>,
+        exchange: Option<Box<Exchange>>,
+    },
+}
+
+/// Who sends turns.
+#[derive(Clone, Debug)]
+pub(super) struct Sender {
+    pub(super) client: Client,
+    pub(super) user_model: Option<UserModel>,
+    pub(super) clock: Clock,
+    pub(super) seed: u64,
+    pub(super) reports: tokio::sync::mpsc::Sender<Report>,
+}
+
+impl Sender {
+    pub(super) async fn send(self, mut turn: Turn, cancel: CancellationToken) {
+        let exchange = tokio::select! {
+            biased;
+            () = cancel.cancelled() => None,
+            exchange = self.exchange(&mut turn) => Some(Box::new(exchange)),
+        };
+        let turn = Box::new(turn);
+        // Fails only if the conductor is gone, and then nobody asks.
+        let _ = self.reports.send(Report::Ended { turn, exchange }).await;
+    }
+
+    async fn exchange(&self, turn: &mut Turn) -> Exchange {
+        if let Some(answer) = unanswered(&turn.messages) {
+            self.ask(turn, &answer).await;
+        }
+        let chat = Chat {
+            messages: &turn.messages,
+            max_tokens: turn.plan.max_tokens,
+            session: &turn.session,
+        };
+        self.client.chat(&chat).await
+    }
+
+    async fn ask(&self, turn: &mut Turn, answer: &str) {
+        let place = Place {
+            seed: self.seed,
+            conversation: turn.plan.conversation,
+            turn: turn.plan.turn,
+        };
+        let built_in = || follow_up::question(answer, place);
+        let (question, fell_back) = match &self.user_model {
+            None => (built_in(), false),
+            Some(model) => {
+                let written = model.question(answer, &turn.session).await;
+                turn.due = self.clock.now();
+                let fell_back = written.is_none();
+                (written.unwrap_or_else(built_in), fell_back)
+            }
+        };
+        let question: Arc<str> = question.into();
+        turn.messages.push(Message::user(Arc::clone(&question)));
+        let report = Report::Asked {
+            lane: turn.plan.lane,
+            question,
+            fell_back,
+        };
+        // As above.
+        let _ = self.reports.send(report).await;
+    }
+}
+
+/// The answer that nobody has asked about yet.
+fn unanswered(messages: &[Message]) -> Option<Arc<str>> {
+    let last = messages.last()?;
+    (last.role == Role::Assistant).then(|| Arc::clone(&last.content))
+}

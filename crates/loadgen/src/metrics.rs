@@ -1,0 +1,145 @@
+//! The load generator's cells of the metrics registry, taken once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use contract::Moment;
+use telemetry::{Counter, Gauge, Histogram, Registry, Summary, catalog};
+
+use crate::client::Exchange;
+use crate::failure::FailureKind;
+use crate::record::TurnType;
+
+/// Where the load generator reports to Prometheus.
+#[derive(Debug)]
+pub struct LoadMetrics {
+    ttft_all: Summary,
+    tpot_all: Summary,
+    by_type: [TypeCells; 2],
+    lag: Histogram,
+    errors: BTreeMap<FailureKind, Counter>,
+    prompt_tokens: Counter,
+    cached_tokens: Counter,
+    output_tokens: Counter,
+    pub target_conversations: Gauge,
+    pub active_conversations: Gauge,
+    pub inflight_requests: Gauge,
+    pub user_model_fallbacks: Counter,
+    registry: Registry,
+}
+
+#[derive(Debug)]
+struct TypeCells {
+    ttft: (Summary, Histogram),
+    tpot: (Summary, Histogram),
+    itl: (Summary, Histogram),
+    e2e: (Summary, Histogram),
+    success: Counter,
+    error: Counter,
+}
+
+impl TypeCells {
+    fn new(registry: &Registry, turn_type: TurnType) -> Self {
+        let labels = &[turn_type.name()];
+        let both = |summary, histogram| {
+            (
+                registry.summary(summary, labels),
+                registry.histogram(histogram, labels),
+            )
+        };
+        let requests = |status| {
+            let labels = &[turn_type.name(), status];
+            registry.counter(&catalog::LOADGEN_REQUESTS_TOTAL, labels)
+        };
+        Self {
+            ttft: both(
+                &catalog::LOADGEN_TTFT_SECONDS,
+                &catalog::LOADGEN_TTFT_DISTRIBUTION_SECONDS,
+            ),
+            tpot: both(
+                &catalog::LOADGEN_TPOT_SECONDS,
+                &catalog::LOADGEN_TPOT_DISTRIBUTION_SECONDS,
+            ),
+            itl: both(
+                &catalog::LOADGEN_ITL_SECONDS,
+                &catalog::LOADGEN_ITL_DISTRIBUTION_SECONDS,
+            ),
+            e2e: both(
+                &catalog::LOADGEN_E2E_SECONDS,
+                &catalog::LOADGEN_E2E_DISTRIBUTION_SECONDS,
+            ),
+            success: requests("success"),
+            error: requests("error"),
+        }
+    }
+}
+
+impl LoadMetrics {
+    pub fn new(registry: &Registry) -> Self {
+        let error = |kind: FailureKind| {
+            let cell = registry.counter(&catalog::LOADGEN_ERRORS_TOTAL, &[kind.name()]);
+            (kind, cell)
+        };
+        Self {
+            ttft_all: registry.summary(&catalog::LOADGEN_TTFT_ALL_SECONDS, &[]),
+            tpot_all: registry.summary(&catalog::LOADGEN_TPOT_ALL_SECONDS, &[]),
+            by_type: TurnType::ALL.map(|turn_type| TypeCells::new(registry, turn_type)),
+            lag: registry.histogram(&catalog::LOADGEN_DISPATCH_LAG_SECONDS, &[]),
+            errors: FailureKind::ALL.into_iter().map(error).collect(),
+            prompt_tokens: registry.counter(&catalog::LOADGEN_PROMPT_TOKENS_TOTAL, &[]),
+            cached_tokens: registry.counter(&catalog::LOADGEN_CACHED_TOKENS_TOTAL, &[]),
+            output_tokens: registry.counter(&catalog::LOADGEN_OUTPUT_TOKENS_TOTAL, &[]),
+            target_conversations: registry.gauge(&catalog::LOADGEN_TARGET_CONVERSATIONS, &[]),
+            active_conversations: registry.gauge(&catalog::LOADGEN_ACTIVE_CONVERSATIONS, &[]),
+            inflight_requests: registry.gauge(&catalog::LOADGEN_INFLIGHT_REQUESTS, &[]),
+            user_model_fallbacks: registry
+                .counter(&catalog::LOADGEN_USER_MODEL_FALLBACKS_TOTAL, &[]),
+            registry: registry.clone(),
+        }
+    }
+
+    /// A request ended.
+    pub fn observe(&self, exchange: &Exchange, turn_type: TurnType, lag: Duration) {
+        let now = exchange.ended - Moment::ZERO;
+        let cells = &self.by_type[turn_type as usize];
+        self.lag.observe(lag.as_secs_f64());
+        let answer = match &exchange.outcome {
+            Ok(answer) => answer,
+            Err(failure) => {
+                cells.error.inc();
+                self.errors[&failure.kind].inc();
+                return;
+            }
+        };
+        cells.success.inc();
+        if let Some(ttft) = answer.ttft {
+            self.ttft_all.observe(now, ttft.as_secs_f64());
+            observe(&cells.ttft, now, ttft, 1);
+        }
+        if let Some(tpot) = answer.tpot {
+            self.tpot_all.observe(now, tpot.as_secs_f64());
+            observe(&cells.tpot, now, tpot, 1);
+        }
+        for gap in &answer.gaps {
+            observe(&cells.itl, now, gap.per_token(), u64::from(gap.tokens));
+        }
+        observe(&cells.e2e, now, answer.e2e, 1);
+        let details = answer.usage.prompt_tokens_details.unwrap_or_default();
+        self.prompt_tokens
+            .add(u64::from(answer.usage.prompt_tokens));
+        self.cached_tokens.add(u64::from(details.cached_tokens));
+        self.output_tokens
+            .add(u64::from(answer.usage.completion_tokens));
+    }
+
+    /// A conversation ended.
+    pub fn conversation(&self, status: &str) {
+        let metric = &catalog::LOADGEN_CONVERSATIONS_TOTAL;
+        self.registry.counter(metric, &[status]).inc();
+    }
+}
+
+fn observe(cells: &(Summary, Histogram), now: Duration, value: Duration, count: u64) {
+    cells.0.observe_many(now, value.as_secs_f64(), count);
+    cells.1.observe_many(value.as_secs_f64(), count);
+}

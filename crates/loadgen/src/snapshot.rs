@@ -1,0 +1,98 @@
+//! What a console shows of a running load generator, once a second.
+//!
+//! An interface: fields are added, never renamed. A figure that does not exist is `null`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, FailureKind};
+use crate::rolling::WindowFigures;
+use crate::settings::Settings;
+
+/// Whether load is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    Stopped,
+    Running,
+    /// Nothing new is sent; conversations wait.
+    Paused,
+    /// Nothing new is sent; requests under way may end, and then it is stopped.
+    Draining,
+}
+
+/// One second of a load generator's life.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    pub phase: Phase,
+    /// Seconds since the load generator was made.
+    pub at_s: f64,
+    /// Seconds since load was last started; 0 before.
+    pub running_s: f64,
+    pub target: TargetSummary,
+    pub workload: WorkloadSummary,
+    pub settings: Settings,
+    pub conversations: ConversationCounts,
+    /// The last minute.
+    pub window: WindowFigures,
+    /// Since load was last started.
+    pub totals: TotalCounts,
+    /// The latest failure, and how many seconds ago it was.
+    pub last_failure: Option<LastFailure>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TargetSummary {
+    pub url: String,
+    pub model: String,
+    /// Who writes follow-ups: a model's address, or nothing for the built-in questions.
+    pub user_model: Option<String>,
+}
+
+/// What conversations are about; what can change is in the settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkloadSummary {
+    /// The same seed gives the same conversations.
+    pub seed: u64,
+    /// How many texts conversations begin with. Few texts are soon cached by every worker.
+    pub starters: u32,
+    /// Whether every conversation begins with a line of its own.
+    pub unique: bool,
+}
+
+/// How many conversations are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConversationCounts {
+    /// Not over. The sum of the next three.
+    pub active: u32,
+    /// Waiting for an answer, or reading it.
+    pub in_flight: u32,
+    /// Waiting for the user model to write a question.
+    pub writing: u32,
+    /// Users think, wait to ask again, or are not allowed to speak yet.
+    pub idle: u32,
+    pub begun: u64,
+    pub completed: u64,
+    pub stopped: u64,
+    pub failed: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TotalCounts {
+    /// Ended, well or badly.
+    pub requests: u64,
+    pub failures: u64,
+    pub failures_by_kind: BTreeMap<FailureKind, u64>,
+    pub prompt_tokens: u64,
+    pub cached_tokens: u64,
+    pub output_tokens: u64,
+    /// Questions that the user model did not write in time.
+    pub user_model_fallbacks: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LastFailure {
+    pub failure: Failure,
+    pub ago_s: f64,
+}

@@ -1,0 +1,33 @@
+//! What the latencies mean, written once: the metrics page, the load generator's help and
+//! whoever shows a figure take the words from here.
+
+/// A latency and how it is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Definition {
+    pub name: &'static str,
+    pub meaning: &'static str,
+}
+
+/// The latencies of a request, in the order in which they are shown.
+pub static DEFINITIONS: [Definition; 4] = [
+    Definition {
+        name: "TTFT",
+        meaning: "time to first token: from the start of sending a request to the first event \
+                  with content; an event that only names the role has none",
+    },
+    Definition {
+        name: "TPOT",
+        meaning: "time per output token: from the first to the last event with content, over the \
+                  tokens that came after the first of them; one value a request",
+    },
+    Definition {
+        name: "ITL",
+        meaning: "inter-token latency: the gap between two events with content over the tokens \
+                  of the second; one value a token",
+    },
+    Definition {
+        name: "E2E",
+        meaning: "end-to-end latency: from the start of sending a request to its last event \
+                  with content",
+    },
+];
