@@ -91,9 +91,9 @@ fn starters(choice: StarterChoice) -> Vec<Starter> {
 /// Where this machine reaches its own listener, which may listen everywhere.
 fn reachable(listener: SocketAddr) -> SocketAddr {
     let host = match listener.ip() {
-        IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        address => address,
+        address if !address.is_unspecified() => address,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
     };
     SocketAddr::new(host, listener.port())
 }
