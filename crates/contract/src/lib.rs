@@ -5,6 +5,7 @@
 //!
 //! | module | what it fixes |
 //! |---|---|
+//! | [`access`] | who may change a server |
 //! | [`block`] | how a prompt becomes a chain of block hashes |
 //! | [`kv_event`] | what a worker tells the router about its cache |
 //! | [`worker`] | what a worker is ([`WorkerCard`]) and how busy it is ([`WorkerStatus`]) |
@@ -13,6 +14,7 @@
 //! | [`moment`] | time as a value, so that pure code never reads a clock |
 //! | [`random`] | seeded randomness that does not depend on call order |
 
+pub mod access;
 pub mod block;
 pub mod generate;
 pub mod kv_event;
@@ -21,6 +23,7 @@ pub mod random;
 pub mod token_stream;
 pub mod worker;
 
+pub use access::{Access, Denied};
 pub use block::{BlockHash, HashSeed, LocalHash, block_chain};
 pub use generate::{
     FinishReason, GenerateRequest, LinkError, OutputLimits, RequestId, Sampling, Started,

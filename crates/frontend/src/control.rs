@@ -3,7 +3,6 @@
 //! Reading is free. What changes something (router mode, cache, workers) goes through
 //! [`Access`]: open on loopback, by token beyond it.
 
-use std::fmt;
 use std::sync::Arc;
 
 use axum::Json;
@@ -11,8 +10,8 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use contract::{WorkerCard, WorkerId};
-use http::{HeaderMap, StatusCode, header};
+use contract::{Access, Denied, WorkerCard, WorkerId};
+use http::{HeaderMap, StatusCode};
 use router::{BlockWeights, Mode, ModeError, ModeName};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -22,48 +21,16 @@ use tracing::info;
 use crate::App;
 use crate::error::ApiError;
 
-/// Who may change the server.
-#[derive(Clone)]
-pub enum Access {
-    /// Anyone who can connect.
-    Open,
-    /// Whoever sends this as a bearer token.
-    Token(String),
-}
-
-impl fmt::Debug for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Open => "Open",
-            Self::Token(_) => "Token(..)",
-        })
-    }
-}
-
-impl Access {
-    fn check(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        let Self::Token(token) = self else {
-            return Ok(());
+/// Lets a request that changes something pass.
+fn check(access: &Access, headers: &HeaderMap) -> Result<(), ApiError> {
+    let header = |name: &str| headers.get(name).map(|value| value.as_bytes());
+    access.check(header).map_err(|denied| {
+        let status = match denied {
+            Denied::Token => StatusCode::UNAUTHORIZED,
+            Denied::OtherSite => StatusCode::FORBIDDEN,
         };
-        let sent = headers
-            .get(header::AUTHORIZATION)
-            .and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
-        if sent.is_some_and(|sent| equal_in_constant_time(sent, token.as_bytes())) {
-            return Ok(());
-        }
-        let message = "This operation needs the control token: `Authorization: Bearer TOKEN`.";
-        Err(ApiError::new(StatusCode::UNAUTHORIZED, message).code("control_token_required"))
-    }
-}
-
-/// Takes the same time wherever the first difference is; only the length can be learned.
-fn equal_in_constant_time(left: &[u8], right: &[u8]) -> bool {
-    left.len() == right.len()
-        && left
-            .iter()
-            .zip(right)
-            .fold(0, |difference, (l, r)| difference | (l ^ r))
-            == 0
+        ApiError::new(status, denied.to_string()).code(denied.code())
+    })
 }
 
 /// A control token that cannot be guessed.
@@ -99,13 +66,21 @@ fn describe(mode: Mode) -> Value {
     description
 }
 
-/// What `PUT /router` takes; weights that are left out keep their value.
-#[derive(Debug, Deserialize)]
+/// A wish to route differently; what is left out keeps its value.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RouterChange {
-    mode: Option<String>,
-    overlap_score_weight: Option<f64>,
-    router_temperature: Option<f64>,
+pub struct RouterChange {
+    pub mode: Option<String>,
+    pub overlap_score_weight: Option<f64>,
+    pub router_temperature: Option<f64>,
+}
+
+/// The offending field of a [`RouterChange`].
+pub fn offending_field(error: &ModeError) -> &'static str {
+    match error {
+        ModeError::Unknown { .. } => "mode",
+        ModeError::OutOfRange { parameter, .. } => parameter,
+    }
 }
 
 pub(crate) async fn set_router(
@@ -113,41 +88,41 @@ pub(crate) async fn set_router(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
-    app.access.check(&headers)?;
+    check(&app.access, &headers)?;
     let change: RouterChange = serde_json::from_slice(&body)
         .map_err(|error| ApiError::new(StatusCode::BAD_REQUEST, error.to_string()))?;
-    let mode = changed(app.pipeline.router.mode(), &change).map_err(|error| {
-        let param = match error {
-            ModeError::Unknown { .. } => "mode",
-            ModeError::OutOfRange { parameter, .. } => parameter,
-        };
-        ApiError::new(StatusCode::BAD_REQUEST, error.to_string()).param(param)
+    let mode = change.switch(&app.pipeline.router).map_err(|error| {
+        ApiError::new(StatusCode::BAD_REQUEST, error.to_string()).param(offending_field(&error))
     })?;
-    info!(?mode, "router mode switched");
-    app.pipeline.router.set_mode(mode);
     Ok(Json(describe(mode)))
 }
 
-fn changed(current: Mode, change: &RouterChange) -> Result<Mode, ModeError> {
-    let name = change
-        .mode
-        .as_deref()
-        .map_or(Ok(current.name()), str::parse)?;
-    let weights = match current {
-        Mode::KvBlocks(weights) => weights,
-        Mode::RoundRobin | Mode::Random | Mode::LeastLoaded | Mode::PowerOfTwo | Mode::Kv => {
-            BlockWeights::default()
-        }
-    };
-    let weights = BlockWeights::new(
-        change
-            .overlap_score_weight
-            .unwrap_or(weights.overlap_score_weight()),
-        change
-            .router_temperature
-            .unwrap_or(weights.router_temperature()),
-    )?;
-    Ok(Mode::new(name, weights))
+impl RouterChange {
+    /// Switches `router`, and tells what is in force then.
+    pub fn switch(&self, router: &router::Router) -> Result<Mode, ModeError> {
+        let mode = self.applied_to(router.mode())?;
+        info!(?mode, "router mode switched");
+        router.set_mode(mode);
+        Ok(mode)
+    }
+
+    fn applied_to(&self, current: Mode) -> Result<Mode, ModeError> {
+        let name = self.mode.as_deref();
+        let name = name.map_or(Ok(current.name()), str::parse)?;
+        let weights = match current {
+            Mode::KvBlocks(weights) => weights,
+            Mode::RoundRobin | Mode::Random | Mode::LeastLoaded | Mode::PowerOfTwo | Mode::Kv => {
+                BlockWeights::default()
+            }
+        };
+        let weights = BlockWeights::new(
+            self.overlap_score_weight
+                .unwrap_or(weights.overlap_score_weight()),
+            self.router_temperature
+                .unwrap_or(weights.router_temperature()),
+        )?;
+        Ok(Mode::new(name, weights))
+    }
 }
 
 pub(crate) async fn workers(State(app): State<Arc<App>>) -> Json<Value> {
@@ -160,7 +135,7 @@ pub(crate) async fn add_worker(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    app.access.check(&headers)?;
+    check(&app.access, &headers)?;
     let (reply, answer) = oneshot::channel();
     let card = ask(&app, FleetCommand::Add { reply }, answer).await?;
     Ok((StatusCode::CREATED, Json(card)).into_response())
@@ -171,7 +146,7 @@ pub(crate) async fn remove_worker(
     headers: HeaderMap,
     Path(worker): Path<String>,
 ) -> Result<Response, ApiError> {
-    app.access.check(&headers)?;
+    check(&app.access, &headers)?;
     let id = worker.parse().map_err(|_| {
         let message = format!("`{worker}` is not a worker id; GET /workers lists them.");
         ApiError::new(StatusCode::BAD_REQUEST, message).param("id")
@@ -241,7 +216,7 @@ pub(crate) async fn reset_prefix_cache(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, ApiError> {
-    app.access.check(&headers)?;
+    check(&app.access, &headers)?;
     let mut reset = Vec::new();
     let mut failed = Vec::new();
     for (worker, link) in app.pipeline.fleet.links() {
@@ -256,42 +231,4 @@ pub(crate) async fn reset_prefix_cache(
         "prefix caches reset"
     );
     Ok(Json(json!({ "reset": reset, "failed": failed })))
-}
-
-#[cfg(test)]
-mod tests {
-    use http::HeaderValue;
-
-    use super::*;
-
-    fn headers(authorization: &str) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert(
-            header::AUTHORIZATION,
-            HeaderValue::from_str(authorization).unwrap(),
-        );
-        headers
-    }
-
-    #[test]
-    fn a_token_is_asked_for_and_compared_whole() {
-        let access = Access::Token("secret".to_owned());
-        assert!(access.check(&headers("Bearer secret")).is_ok());
-        for wrong in [
-            "Bearer secre",
-            "Bearer secret1",
-            "Bearer Secret",
-            "secret",
-            "Bearer ",
-        ] {
-            assert!(access.check(&headers(wrong)).is_err(), "{wrong}");
-        }
-        assert!(access.check(&HeaderMap::new()).is_err());
-        assert!(Access::Open.check(&HeaderMap::new()).is_ok());
-    }
-
-    #[test]
-    fn a_token_is_never_shown() {
-        assert!(!format!("{:?}", Access::Token("secret".to_owned())).contains("secret"));
-    }
 }

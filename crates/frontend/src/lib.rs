@@ -46,7 +46,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use transport::Changes;
 
-pub use crate::control::{Access, FleetCommand, FleetError, random_token};
+pub use contract::Access;
+
+pub use crate::control::{FleetCommand, FleetError, RouterChange, offending_field, random_token};
 pub use crate::service::serve;
 
 use crate::admission::Admission;

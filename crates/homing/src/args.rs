@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use router::{BlockWeights, Mode, ModeName};
 
 pub(crate) use self::laboratory::{
@@ -85,6 +85,7 @@ Examples:
   homing demo                                        three simulated H200 workers
   homing demo --workers 4 --profile 2xh100-llama-70b-fp8-draft
   homing demo --router-mode round-robin              for comparison; PUT /router switches live
+  homing demo --autostart --concurrency 120          load from the first second
   homing demo --http-port 0 --console-port 0         any free ports, printed at start";
 
 /// Options of the demo. Each is also `HOMING_<NAME>` in the environment and `name = value`
@@ -94,22 +95,35 @@ pub(crate) struct DemoArgs {
     /// Port of the OpenAI-compatible API; 0 picks a free one
     #[arg(long, default_value_t = 8000, help_heading = "Addresses")]
     pub(crate) http_port: u16,
-    /// Port of the web page; 0 picks a free one
+    /// Port of the web console; 0 picks a free one
     #[arg(long, default_value_t = 3000, help_heading = "Addresses")]
     pub(crate) console_port: u16,
     /// Address to listen on; beyond loopback, changing anything needs the control token
     #[arg(long, default_value = "127.0.0.1", help_heading = "Addresses")]
     pub(crate) host: IpAddr,
-    /// Token for operations that change the server (router mode, cache reset, workers)
+    /// Token for operations that change the server (load, router mode, cache reset, workers)
     ///
     /// Sent as `Authorization: Bearer TOKEN`. Not needed on loopback unless set; made up and
     /// printed when listening beyond loopback without one.
     #[arg(long, help_heading = "Addresses")]
     pub(crate) control_token: Option<String>,
 
-    /// Do not drive load at the API; talk to it yourself
-    #[arg(long, help_heading = "Workers")]
+    /// Have no load generator; talk to the API yourself
+    #[arg(long, help_heading = "Load")]
     pub(crate) no_load: bool,
+    /// Start load at once; otherwise it waits for the console's Start
+    #[arg(long, help_heading = "Load")]
+    pub(crate) autostart: bool,
+    /// Conversations at once; the console changes it live
+    #[arg(long, default_value_t = 60, help_heading = "Load", value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    pub(crate) concurrency: u32,
+    /// Texts that conversations begin with: ten, all, unique
+    ///
+    /// ten takes the first ten built-in articles, all takes all of them, and unique begins each
+    /// conversation with a line of its own besides, so that none profits from another's cache.
+    #[arg(long, value_enum, default_value_t = StarterChoice::Ten, hide_possible_values = true, help_heading = "Load")]
+    pub(crate) starters: StarterChoice,
+
     /// How many workers to simulate; by default as many as the profile describes
     #[arg(long, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) workers: Option<u32>,
@@ -158,6 +172,17 @@ pub(crate) struct DemoArgs {
     #[arg(long, default_value_t = 1000, help_heading = "Routing")]
     pub(crate) decision_log: usize,
 
+    /// Heading of the console
+    #[arg(
+        long,
+        default_value = "Serve More Users on the Same GPUs with KV-Aware Routing",
+        help_heading = "Console"
+    )]
+    pub(crate) title: String,
+    /// Line under the heading; by default what serves
+    #[arg(long, help_heading = "Console")]
+    pub(crate) subtitle: Option<String>,
+
     /// Requests held at once, whatever their state
     #[arg(long, default_value_t = 16_384, help_heading = "Limits")]
     pub(crate) max_requests: usize,
@@ -174,6 +199,14 @@ pub(crate) struct DemoArgs {
     /// What to log to standard error: error, warn, info, debug, or a tracing filter
     #[arg(long, default_value = "warn", help_heading = "General")]
     pub(crate) log: String,
+}
+
+/// Texts that conversations begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StarterChoice {
+    Ten,
+    All,
+    Unique,
 }
 
 impl DemoArgs {

@@ -1,16 +1,20 @@
 //! `homing demo`: the whole system in one process.
 //!
 //! Builds the parts in the order a request meets them, prints where they listen, and on
-//! SIGTERM or Ctrl-C takes them down in the opposite order: refuse new requests, finish the
-//! running streams, stop the engines.
+//! SIGTERM or Ctrl-C takes them down in the opposite order: stop load, refuse new requests,
+//! finish the running streams, stop the engines.
+
+mod console;
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ::console::Console;
 use anyhow::Context as _;
 use contract::{Clock, ModelName};
 use engine::sim::Profile;
 use frontend::{Access, FleetCommand, Frontend, FrontendConfig, Parts};
+use loadgen::LoadGenerator;
 use preprocess::{PreprocessConfig, Preprocessor};
 use router::{Router, RouterConfig};
 use telemetry::{Registry, catalog};
@@ -49,8 +53,30 @@ async fn demo(args: DemoArgs) -> anyhow::Result<()> {
     let console = listen(&args, args.console_port, "--console-port").await?;
     let addresses = [api.local_addr()?, console.local_addr()?];
     let system = System::start(&args).await?;
+    let load = match args.no_load {
+        true => None,
+        false => Some(console::load_generator(&args, &system, addresses[0])?),
+    };
     system.greet(&args, addresses);
-    system.serve([api, console], args.shutdown_grace).await
+    let outside = Outside {
+        api,
+        console,
+        load,
+        autostart: args.autostart,
+        grace: args.shutdown_grace,
+    };
+    let facade = console::facade(&args, &system);
+    system.serve(outside, facade).await
+}
+
+/// What stands before the system.
+struct Outside {
+    api: TcpListener,
+    console: TcpListener,
+    load: Option<LoadGenerator>,
+    autostart: bool,
+    /// How long running streams may take to finish.
+    grace: Duration,
 }
 
 /// Everything that runs behind the listeners.
@@ -59,6 +85,9 @@ struct System {
     workers: u32,
     access: Access,
     frontend: Frontend,
+    router: Router,
+    registry: Registry,
+    clock: Clock,
     fleet: Fleet,
     commands: mpsc::Receiver<FleetCommand>,
     /// The frontend's own tasks, and what stops them.
@@ -88,10 +117,11 @@ impl System {
         let (roster, changes) = roster();
         let (sender, commands) = mpsc::channel(COMMANDS);
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let router = Router::new(router, &registry, clock);
         let parts = Parts {
             model: profile.model.clone(),
             preprocessor,
-            router: Router::new(router, &registry, clock),
+            router: router.clone(),
             registry: registry.clone(),
             clock,
             fleet_commands: Some(sender),
@@ -107,7 +137,7 @@ impl System {
         let workers = args.workers.unwrap_or(profile.workers);
         let context = WorkerContext {
             clock,
-            registry,
+            registry: registry.clone(),
             epoch: epoch(),
         };
         let blueprint = Blueprint {
@@ -125,6 +155,9 @@ impl System {
             workers,
             access,
             frontend,
+            router,
+            registry,
+            clock,
             fleet,
             commands,
             tasks,
@@ -142,7 +175,7 @@ impl System {
             args.router_mode,
         ));
         print::line(format_args!("  api      http://{api}/v1"));
-        print::line(format_args!("  page     http://{console}"));
+        print::line(format_args!("  console  http://{console}"));
         print::line(format_args!("  metrics  http://{api}/metrics"));
         if let (Access::Token(token), None) = (&self.access, &args.control_token) {
             print::line(format_args!(
@@ -156,9 +189,10 @@ impl System {
         ));
     }
 
-    /// Serves until a signal, then takes the system down: no new requests, running streams
-    /// to their end, engines, the rest. A second signal, or the end of `grace`, cuts it short.
-    async fn serve(self, listeners: [TcpListener; 2], grace: Duration) -> anyhow::Result<()> {
+    /// Serves until a signal, then takes the system down: no load, no new requests, running
+    /// streams to their end, engines, the rest. A second signal, or the end of the grace, cuts
+    /// it short.
+    async fn serve(self, outside: Outside, facade: console::Facade) -> anyhow::Result<()> {
         let Self {
             frontend,
             fleet,
@@ -167,13 +201,27 @@ impl System {
             stop,
             ..
         } = self;
+        let Outside { load, grace, .. } = outside;
         let drain = CancellationToken::new();
-        for listener in listeners {
-            tasks.spawn(frontend::serve(listener, frontend.service(), drain.clone()));
+        let console = Console::new(facade.config, facade.system, load.clone(), drain.clone());
+        // What is not the console's is answered as on the API's port.
+        let console = console.service().fallback_service(frontend.service());
+        for (listener, routes) in [
+            (outside.api, frontend.service()),
+            (outside.console, console),
+        ] {
+            tasks.spawn(frontend::serve(listener, routes, drain.clone()));
         }
         let stop_workers = CancellationToken::new();
         let workers = tasks.spawn(fleet.run(commands, stop_workers.clone()));
+        if let (Some(load), true) = (&load, outside.autostart) {
+            load.start().await;
+        }
         stop_signal().await?;
+        if let Some(load) = load {
+            // Nobody reads those answers, so nobody waits for them.
+            load.stop().await;
+        }
         print::line(format_args!(
             "finishing {} running request(s) ...",
             frontend.in_flight()

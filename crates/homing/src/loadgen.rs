@@ -227,7 +227,7 @@ async fn serve_metrics(
     Ok(())
 }
 
-fn unix_ms() -> u64 {
+pub(crate) fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let since = since.unwrap_or(Duration::ZERO).as_millis();
     u64::try_from(since).unwrap_or(0)

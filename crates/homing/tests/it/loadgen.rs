@@ -11,30 +11,38 @@ use serde_json::Value;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_homing");
 
 /// A demo on free ports, ended with the test.
-struct Demo {
+pub(crate) struct Demo {
     process: Child,
     url: String,
+    /// Host and port of the console.
+    pub(crate) console: String,
 }
 
 impl Demo {
-    fn start() -> Self {
+    pub(crate) fn start(options: &str) -> Self {
         let mut process = Command::new(PROGRAM)
-            .args(["demo", "--no-load", "--http-port", "0"])
+            .args(["demo", "--http-port", "0"])
             .args(["--console-port", "0", "--shutdown-grace", "0"])
+            .args(options.split_whitespace())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap());
-        let url = loop {
+        let mut address = |name: &str| loop {
             let mut line = String::new();
             assert!(lines.read_line(&mut line).unwrap() > 0, "the demo ended");
-            if let Some(address) = line.trim().strip_prefix("api") {
+            if let Some(address) = line.trim().strip_prefix(name) {
                 break address.trim().to_owned();
             }
         };
+        let (url, console) = (address("api"), address("console"));
         // Its greeting goes on, and nobody may make it wait.
         std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
-        Self { process, url }
+        Self {
+            process,
+            url,
+            console: console.trim_start_matches("http://").to_owned(),
+        }
     }
 
     fn loadgen(&self, options: &str, files: &[(&str, &Path)]) -> Output {
@@ -64,7 +72,7 @@ fn lines<T: serde::de::DeserializeOwned>(path: &Path) -> Vec<T> {
 
 #[test]
 fn a_run_measures_records_and_judges() {
-    let mut demo = Demo::start();
+    let mut demo = Demo::start("--no-load");
     let folder = tempfile::tempdir().unwrap();
     let [record, export] = ["record.jsonl", "export.jsonl"].map(|name| folder.path().join(name));
     let options = "--duration 4s --turns 3 --slo e2e_p99=120s,itl_p50=60s";

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed expectation is a failed test")]
 
 mod cluster;
+mod console;
 mod failures;
 mod loadgen;
 mod same_system;

@@ -1,0 +1,172 @@
+//! Paths and handlers.
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::response::Response;
+use axum::routing::{any, get, patch, post, put};
+use axum::{Json, Router};
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode, Uri};
+use loadgen::LoadGenerator;
+use loadgen::log::Conversation;
+use loadgen::snapshot::Snapshot;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use tracing::info;
+
+use crate::conversations::{self, ConversationList};
+use crate::error::Problem;
+use crate::state::RouterState;
+use crate::{Console, settings, stream};
+
+/// What people change is small.
+const BODY_BYTES: usize = 64 << 10;
+
+/// A stream's client has nothing to say but that it is there.
+const STREAM_MESSAGE_BYTES: usize = 4 << 10;
+
+pub(crate) fn routes(console: Console) -> Router {
+    Router::new()
+        .route("/api/state", get(state))
+        .route("/api/stream", any(open_stream))
+        .route("/api/conversations", get(list))
+        .route("/api/conversations/{id}", get(conversation))
+        .route("/api/load/{action}", post(drive))
+        .route("/api/load/settings", patch(change_settings))
+        .route("/api/router", put(change_router))
+        .route("/api", any(unknown_path))
+        .route("/api/{*path}", any(unknown_path))
+        .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES))
+        .with_state(console)
+}
+
+impl Console {
+    fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        let header = |name: &str| headers.get(name).map(|value| value.as_bytes());
+        Ok(self.inner.config.access.check(header)?)
+    }
+
+    fn load(&self) -> Result<&LoadGenerator, Problem> {
+        self.inner.load.as_ref().ok_or_else(|| {
+            let message = "This server was started without a load generator.";
+            Problem::new(StatusCode::NOT_FOUND, message).code("no_load_generator")
+        })
+    }
+}
+
+async fn state(State(console): State<Console>, headers: HeaderMap) -> Json<crate::State> {
+    let load = console.inner.load.as_ref().map(LoadGenerator::snapshot);
+    let granted = console.check(&headers).is_ok();
+    Json(console.state(load, granted))
+}
+
+async fn open_stream(
+    State(console): State<Console>,
+    headers: HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Problem> {
+    let upgrade = upgrade.map_err(|error| {
+        let message = format!("{}: /api/stream is a WebSocket", error.body_text());
+        Problem::new(error.status(), message)
+    })?;
+    let Ok(place) = console.inner.streams.clone().try_acquire_owned() else {
+        let message = "Too many pages are open.";
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, message).code("too_many_streams"));
+    };
+    let granted = console.check(&headers).is_ok();
+    let upgrade = upgrade
+        .max_message_size(STREAM_MESSAGE_BYTES)
+        .write_buffer_size(0);
+    Ok(upgrade.on_upgrade(async move |socket| {
+        stream::run(console, socket, granted).await;
+        drop(place);
+    }))
+}
+
+async fn list(
+    State(console): State<Console>,
+    query: Result<Query<conversations::Query>, QueryRejection>,
+) -> Result<Json<ConversationList>, Problem> {
+    let Query(query) = query.map_err(|error| Problem::bad_request(error.body_text()))?;
+    let all = console.load()?.conversations();
+    Ok(Json(conversations::choose(all, &query)))
+}
+
+async fn conversation(
+    State(console): State<Console>,
+    Path(id): Path<String>,
+) -> Result<Json<Conversation>, Problem> {
+    let found = console.load()?.conversation(&id);
+    found.map(Json).ok_or_else(|| {
+        let message = format!("The log has no conversation `{id}`; it keeps the latest ones.");
+        Problem::new(StatusCode::NOT_FOUND, message).code("unknown_conversation")
+    })
+}
+
+/// Obeys, and tells how things are then: what is already so stays so.
+async fn drive(
+    State(console): State<Console>,
+    headers: HeaderMap,
+    Path(action): Path<String>,
+) -> Result<Json<Snapshot>, Problem> {
+    console.check(&headers)?;
+    let load = console.load()?;
+    match action.as_str() {
+        "start" => load.start().await,
+        "pause" => load.pause().await,
+        "resume" => load.resume().await,
+        "drain" => load.drain().await,
+        "stop" => load.stop().await,
+        other => {
+            let message = format!(
+                "There is no load action `{other}`: it is one of start, pause, resume, drain, stop."
+            );
+            return Err(Problem::new(StatusCode::NOT_FOUND, message).code("unknown_path"));
+        }
+    }
+    info!(action, "load");
+    Ok(Json(load.snapshot()))
+}
+
+async fn change_settings(
+    State(console): State<Console>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Snapshot>, Problem> {
+    console.check(&headers)?;
+    let load = console.load()?;
+    let change: Map<String, Value> = parse(&body)?;
+    let settings = settings::merge(&load.snapshot().settings, change)?;
+    info!(?settings, "load settings");
+    load.set(settings)
+        .await
+        .map_err(|error| Problem::bad_request(error.to_string()))?;
+    Ok(Json(load.snapshot()))
+}
+
+async fn change_router(
+    State(console): State<Console>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<RouterState>, Problem> {
+    console.check(&headers)?;
+    let router = console.inner.system.change_router(parse(&body)?)?;
+    Ok(Json(router))
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(body).map_err(|error| Problem::bad_request(error.to_string()))
+}
+
+async fn unknown_path(method: Method, uri: Uri) -> Problem {
+    let message = format!("There is no {method} {}.", uri.path());
+    Problem::new(StatusCode::NOT_FOUND, message).code("unknown_path")
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Problem {
+    let message = format!("{} does not take {method}.", uri.path());
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, message).code("method_not_allowed")
+}

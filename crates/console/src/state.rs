@@ -1,0 +1,141 @@
+//! What a page shows.
+//!
+//! An interface: fields are added, never renamed. A figure that does not exist is `null`.
+
+use contract::{GpuSpec, WorkerCard, WorkerStatus};
+use loadgen::snapshot::Snapshot;
+use serde::{Deserialize, Serialize};
+
+/// Everything at one moment.
+#[derive(Clone, Debug, Serialize)]
+pub struct State {
+    pub version: &'static str,
+    pub title: String,
+    pub subtitle: String,
+    pub control: Control,
+    pub slos: Slos,
+    #[serde(flatten)]
+    pub system: SystemView,
+    /// `null` where no load generator runs.
+    pub load: Option<Snapshot>,
+}
+
+/// Whether this viewer may change anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Control {
+    pub token_required: bool,
+    /// A browser cannot send a token with a WebSocket: a page that has one asks `/api/state`.
+    pub granted: bool,
+}
+
+/// Latencies that are not to be exceeded.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slos {
+    pub ttft_p95_ms: f64,
+    pub tpot_p95_ms: f64,
+}
+
+impl Default for Slos {
+    /// The published demonstration's.
+    fn default() -> Self {
+        Self {
+            ttft_p95_ms: 600.0,
+            tpot_p95_ms: 60.0,
+        }
+    }
+}
+
+/// The serving system at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SystemView {
+    pub model: String,
+    /// Some figures come from a simulation, and whatever shows them says so.
+    pub simulated: bool,
+    pub router: RouterState,
+    pub requests: RequestCounts,
+    pub workers: Vec<WorkerState>,
+}
+
+/// How workers are chosen.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RouterState {
+    pub mode: String,
+    /// All there are.
+    pub modes: Vec<String>,
+    /// Of modes that have it.
+    pub overlap_score_weight: Option<f64>,
+    /// Of modes that have it.
+    pub router_temperature: Option<f64>,
+}
+
+/// Requests inside the server, whoever sent them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RequestCounts {
+    pub in_flight: u64,
+    /// Waiting for a worker.
+    pub queued: u64,
+}
+
+/// One worker.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WorkerState {
+    pub id: u64,
+    pub name: String,
+    /// The simulator's profile or the engine's name.
+    pub engine: String,
+    pub simulated: bool,
+    /// It takes no new requests and will leave.
+    pub draining: bool,
+    pub gpu: GpuSpec,
+    /// Share of the last second or so spent computing, 0 to 1.
+    pub utilization: f64,
+    /// On one of its GPUs; `gpu.memory_bytes` is what there is.
+    pub memory_used_bytes: u64,
+    /// Sent to it and not answered, by the router's books.
+    pub in_flight: u32,
+    /// In the engine's batch, of `slots` places.
+    pub running: u32,
+    /// In the engine's queue.
+    pub waiting: u32,
+    pub slots: u32,
+    pub cache: CacheState,
+}
+
+/// A worker's KV cache, in blocks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CacheState {
+    pub total_blocks: u32,
+    /// Used by running requests.
+    pub active_blocks: u32,
+    /// Kept for reuse.
+    pub cached_blocks: u32,
+    /// Prompt tokens that came out of it, of all since the worker started.
+    pub hit_pct: Option<f64>,
+}
+
+impl WorkerState {
+    /// From what a worker says about itself.
+    pub fn new(card: &WorkerCard, status: &WorkerStatus) -> Self {
+        let hits = status.cached_tokens as f64 / status.prompt_tokens as f64;
+        Self {
+            id: card.id.0,
+            name: card.name.clone(),
+            engine: card.engine.clone(),
+            simulated: card.simulated,
+            draining: false,
+            gpu: card.gpu.clone(),
+            utilization: status.utilization,
+            memory_used_bytes: status.gpu_memory_used_bytes,
+            in_flight: status.running + status.waiting,
+            running: status.running,
+            waiting: status.waiting,
+            slots: card.slots,
+            cache: CacheState {
+                total_blocks: card.total_blocks,
+                active_blocks: status.active_blocks,
+                cached_blocks: status.cached_blocks,
+                hit_pct: (status.prompt_tokens > 0).then_some(100.0 * hits),
+            },
+        }
+    }
+}

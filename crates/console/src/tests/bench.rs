@@ -1,0 +1,275 @@
+//! A console before a system of three invented workers and a server that answers in 300 ms,
+//! all in memory, so that on a paused clock only they let time pass.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::IntoResponse as _;
+use axum::routing::post;
+use contract::{Access, Clock, GpuSpec, ModelName, WorkerCard, WorkerId, WorkerStatus};
+use http::{Request, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use loadgen::client::{Client, Patience, Target, Transport, TransportOptions};
+use loadgen::{LiveConfig, LiveParts, LoadGenerator, Settings, Starter};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use telemetry::Registry;
+use tokio::io::DuplexStream;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
+
+use crate::{
+    Console, ConsoleConfig, Refusal, RequestCounts, RouterState, Slos, System, SystemView,
+    WorkerState,
+};
+
+pub(super) const TOKEN: &str = "secret";
+
+pub(super) struct Bench {
+    pub(super) console: Console,
+    pub(super) load: Option<LoadGenerator>,
+    pub(super) closing: CancellationToken,
+    pub(super) tasks: TaskTracker,
+}
+
+impl Bench {
+    pub(super) fn open() -> Self {
+        Self::new(Access::Open, true)
+    }
+
+    pub(super) fn new(access: Access, with_load: bool) -> Self {
+        let tasks = TaskTracker::new();
+        let closing = CancellationToken::new();
+        let load = with_load.then(|| load_generator(&tasks));
+        let config = ConsoleConfig {
+            title: "A title".to_owned(),
+            subtitle: "And more".to_owned(),
+            slos: Slos::default(),
+            access,
+        };
+        let system = Box::new(Invented::default());
+        let console = Console::new(config, system, load.clone(), closing.clone());
+        Self {
+            console,
+            load,
+            closing,
+            tasks,
+        }
+    }
+
+    /// Calls a path, with a body and a token where there are some.
+    pub(super) async fn call(
+        &self,
+        call: &str,
+        body: Option<Value>,
+        token: Option<&str>,
+    ) -> (StatusCode, Value) {
+        let (method, path) = call.split_once(' ').unwrap();
+        let mut request = Request::builder().method(method).uri(path);
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let body = body.map_or(Body::empty(), |body| Body::from(body.to_string()));
+        let answer = self.console.service().oneshot(request.body(body).unwrap());
+        let answer = answer.await.unwrap();
+        let status = answer.status();
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&bytes).unwrap())
+    }
+
+    /// A call that must go well.
+    pub(super) async fn ok(&self, call: &str, body: Option<Value>) -> Value {
+        let (status, answer) = self.call(call, body, None).await;
+        assert_eq!(status, StatusCode::OK, "{call}: {answer}");
+        answer
+    }
+
+    /// A pipe to the console that holds no more than `bytes`.
+    pub(super) fn connect(&self, bytes: usize) -> DuplexStream {
+        let (near, far) = tokio::io::duplex(bytes);
+        serve(far, self.console.service(), &self.tasks);
+        near
+    }
+}
+
+/// One HTTP/1.1 connection.
+fn serve(pipe: DuplexStream, routes: axum::Router, tasks: &TaskTracker) {
+    let service = TowerToHyperService::new(routes);
+    tasks.spawn(async move {
+        let served = hyper::server::conn::http1::Builder::new()
+            .serve_connection(TokioIo::new(pipe), service)
+            .with_upgrades();
+        // A client that hangs up is an error of the connection, not of the test.
+        let _ = served.await;
+    });
+}
+
+fn load_generator(tasks: &TaskTracker) -> LoadGenerator {
+    let clock = Clock::start();
+    let work = tasks.clone();
+    let connector = tower::service_fn(move |_| {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        let routes = axum::Router::new().route("/v1/chat/completions", post(answer));
+        serve(far, routes, &work);
+        std::future::ready(Ok::<_, io::Error>(Pipe(TokioIo::new(near))))
+    });
+    let transport = Transport::over(connector, TransportOptions::default());
+    let target = Target::new("http://mock", "m").unwrap();
+    let config = LiveConfig {
+        settings: Settings {
+            concurrency: 4,
+            starts_per_second: 0.0,
+            turns: 3..=3,
+            ..Settings::default()
+        },
+        seed: 7,
+        unique: false,
+        warmup: Duration::ZERO,
+        unix_ms: 1_000_000,
+    };
+    let parts = LiveParts {
+        client: Client::new(transport, target, Patience::default(), clock),
+        starters: vec![Starter::new("Tides", "The moon pulls.")],
+        user_model: None,
+        registry: Registry::new(),
+        clock,
+        records: None,
+    };
+    LoadGenerator::spawn(config, parts, tasks).unwrap()
+}
+
+async fn answer() -> axum::response::Response {
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let event = json!({
+        "choices": [{ "index": 0, "delta": { "content": "Twice a day." }, "finish_reason": "stop" }],
+        "usage": { "prompt_tokens": 40, "completion_tokens": 4, "total_tokens": 44,
+                   "prompt_tokens_details": { "cached_tokens": 10 } },
+        "nvext": { "worker_id": { "decode_worker_id": 1 } },
+    });
+    let body = format!("data: {event}\n\ndata: [DONE]\n\n");
+    ([("content-type", "text/event-stream")], body).into_response()
+}
+
+/// A system that does nothing but remember its mode.
+#[derive(Debug, Default)]
+struct Invented {
+    mode: Mutex<Option<String>>,
+}
+
+impl Invented {
+    fn router(&self) -> RouterState {
+        RouterState {
+            mode: self.mode.lock().clone().unwrap_or_else(|| "kv".to_owned()),
+            modes: vec!["kv".to_owned(), "random".to_owned()],
+            overlap_score_weight: None,
+            router_temperature: None,
+        }
+    }
+}
+
+impl System for Invented {
+    fn view(&self) -> SystemView {
+        let workers = (0..3).map(|id| {
+            let status = WorkerStatus {
+                running: 2,
+                prompt_tokens: 200 * id,
+                cached_tokens: 50 * id,
+                utilization: 0.5,
+                gpu_memory_used_bytes: 40,
+                ..WorkerStatus::default()
+            };
+            WorkerState::new(&card(id), &status)
+        });
+        SystemView {
+            model: "m".to_owned(),
+            simulated: true,
+            router: self.router(),
+            requests: RequestCounts {
+                in_flight: 6,
+                queued: 0,
+            },
+            workers: workers.collect(),
+        }
+    }
+
+    fn change_router(&self, change: Value) -> Result<RouterState, Refusal> {
+        let mode = change["mode"].as_str().unwrap_or_default().to_owned();
+        if !self.router().modes.contains(&mode) {
+            return Err(Refusal {
+                message: format!("unknown router mode `{mode}`"),
+                field: Some("mode".to_owned()),
+            });
+        }
+        *self.mode.lock() = Some(mode);
+        Ok(self.router())
+    }
+}
+
+fn card(id: u64) -> Arc<WorkerCard> {
+    Arc::new(WorkerCard {
+        id: WorkerId(id),
+        name: format!("worker-{id}"),
+        model: ModelName::new("m"),
+        block_size: 32,
+        total_blocks: 1000,
+        slots: 64,
+        max_step_tokens: 8192,
+        max_context_tokens: 32_768,
+        gpu: GpuSpec {
+            kind: "GPU".to_owned(),
+            count: 1,
+            memory_bytes: 100,
+        },
+        engine: "invented".to_owned(),
+        simulated: true,
+        logprobs: false,
+        speculation: "none".to_owned(),
+    })
+}
+
+/// One end of a pipe, as hyper's pool wants its connections.
+#[derive(Debug)]
+struct Pipe(TokioIo<DuplexStream>);
+
+impl Connection for Pipe {
+    fn connected(&self) -> Connected {
+        Connected::new()
+    }
+}
+
+impl Read for Pipe {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, buffer)
+    }
+}
+
+impl Write for Pipe {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,174 @@
+//! What the demo puts behind its console: a load generator against its own API, and a view
+//! of the router and its workers.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use ::console::{
+    ConsoleConfig, Refusal, RequestCounts, RouterState, Slos, SystemView, WorkerState,
+};
+use frontend::{Frontend, RouterChange, offending_field};
+use loadgen::client::{Client, Patience, Target, Transport, TransportOptions};
+use loadgen::{LiveConfig, LiveParts, LoadGenerator, Settings, Starter};
+use preprocess::corpus;
+use router::{Mode, ModeName, Router};
+use serde_json::Value;
+use tokio_util::task::TaskTracker;
+
+use super::System;
+use crate::args::{DemoArgs, StarterChoice};
+use crate::loadgen::unix_ms;
+
+/// What the console shows, and what it shows it of.
+pub(super) struct Facade {
+    pub(super) config: ConsoleConfig,
+    pub(super) system: Box<dyn ::console::System>,
+}
+
+pub(super) fn facade(args: &DemoArgs, system: &System) -> Facade {
+    let subtitle = args.subtitle.clone().unwrap_or_else(|| {
+        let (workers, profile) = (system.workers, &system.profile.name);
+        format!("Powered by Homing, on {workers} simulated workers ({profile})")
+    });
+    Facade {
+        config: ConsoleConfig {
+            title: args.title.clone(),
+            subtitle,
+            slos: Slos::default(),
+            access: system.access.clone(),
+        },
+        system: Box::new(Serving {
+            model: system.profile.model.as_str().to_owned(),
+            frontend: system.frontend.clone(),
+            router: system.router.clone(),
+        }),
+    }
+}
+
+/// A load generator that is stopped. It talks to the API as any client would, over a socket.
+pub(super) fn load_generator(
+    args: &DemoArgs,
+    system: &System,
+    api: SocketAddr,
+) -> anyhow::Result<LoadGenerator> {
+    let target = format!("http://{}", reachable(api));
+    let target = Target::new(&target, system.profile.model.as_str())?;
+    let transport = Transport::network(TransportOptions::default());
+    let config = LiveConfig {
+        settings: Settings {
+            concurrency: args.concurrency,
+            ..Settings::default()
+        },
+        seed: args.seed,
+        unique: args.starters == StarterChoice::Unique,
+        warmup: Duration::ZERO,
+        unix_ms: unix_ms(),
+    };
+    let parts = LiveParts {
+        client: Client::new(transport, target, Patience::default(), system.clock),
+        starters: starters(args.starters),
+        user_model: None,
+        registry: system.registry.clone(),
+        clock: system.clock,
+        records: None,
+    };
+    // Its tasks end with its last handle, which the console holds: nobody can wait for them.
+    Ok(LoadGenerator::spawn(config, parts, &TaskTracker::new())?)
+}
+
+fn starters(choice: StarterChoice) -> Vec<Starter> {
+    let articles = corpus::articles();
+    let count = match choice {
+        StarterChoice::Ten | StarterChoice::Unique => articles.len().min(10),
+        StarterChoice::All => articles.len(),
+    };
+    let chosen = articles[..count].iter();
+    chosen
+        .map(|article| Starter::new(article.title, article.text))
+        .collect()
+}
+
+/// Where this machine reaches its own listener, which may listen everywhere.
+fn reachable(listener: SocketAddr) -> SocketAddr {
+    let host = match listener.ip() {
+        address if !address.is_unspecified() => address,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    SocketAddr::new(host, listener.port())
+}
+
+/// The serving half of this process, as the console knows it.
+#[derive(Debug)]
+struct Serving {
+    model: String,
+    frontend: Frontend,
+    router: Router,
+}
+
+impl ::console::System for Serving {
+    fn view(&self) -> SystemView {
+        let workers = self.router.workers();
+        SystemView {
+            model: self.model.clone(),
+            simulated: workers.iter().any(|worker| worker.card.simulated),
+            router: describe(self.router.mode()),
+            requests: RequestCounts {
+                in_flight: self.frontend.in_flight() as u64,
+                queued: self.router.total_queued(),
+            },
+            workers: workers.iter().map(worker_state).collect(),
+        }
+    }
+
+    fn change_router(&self, change: Value) -> Result<RouterState, Refusal> {
+        let change: RouterChange = serde_json::from_value(change).map_err(|error| Refusal {
+            message: error.to_string(),
+            field: None,
+        })?;
+        let mode = change.switch(&self.router).map_err(|error| Refusal {
+            message: error.to_string(),
+            field: Some(offending_field(&error).to_owned()),
+        })?;
+        Ok(describe(mode))
+    }
+}
+
+fn worker_state(worker: &router::WorkerView) -> WorkerState {
+    WorkerState {
+        draining: worker.draining,
+        in_flight: worker.in_flight,
+        ..WorkerState::new(&worker.card, &worker.status)
+    }
+}
+
+fn describe(mode: Mode) -> RouterState {
+    let weights = match mode {
+        Mode::KvBlocks(weights) => Some(weights),
+        Mode::RoundRobin | Mode::Random | Mode::LeastLoaded | Mode::PowerOfTwo | Mode::Kv => None,
+    };
+    RouterState {
+        mode: mode.name().to_string(),
+        modes: ModeName::ALL.map(|name| name.to_string()).to_vec(),
+        overlap_score_weight: weights.map(|weights| weights.overlap_score_weight()),
+        router_temperature: weights.map(|weights| weights.router_temperature()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_is_reached_where_it_listens() {
+        for (listener, address) in [
+            ("127.0.0.1:8000", "127.0.0.1:8000"),
+            ("0.0.0.0:8000", "127.0.0.1:8000"),
+            ("[::]:8000", "[::1]:8000"),
+            ("192.0.2.7:80", "192.0.2.7:80"),
+        ] {
+            let reached = reachable(listener.parse().unwrap());
+            assert_eq!(reached.to_string(), address);
+        }
+    }
+}
