@@ -7,7 +7,6 @@ use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,8 +15,6 @@ use futures_util::stream::{self, Stream};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use parking_lot::Mutex;
@@ -27,7 +24,7 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
-use crate::client::{Client, Patience, Target, Transport, TransportOptions};
+use crate::client::{Client, Patience, Pipe, Target, Transport, TransportOptions};
 
 /// How the server behaves.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +122,7 @@ impl Mock {
         Client::new(Transport::over(connector, options), target, patience, clock)
     }
 
-    fn connect(&self) -> io::Result<Pipe> {
+    fn connect(&self) -> io::Result<Pipe<DuplexStream>> {
         if self.manner.lock().fault == Fault::Away {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
@@ -138,7 +135,7 @@ impl Mock {
             // A client that hangs up is an error of the connection, not of the test.
             let _ = served.await;
         });
-        Ok(Pipe(TokioIo::new(near)))
+        Ok(Pipe::new(near))
     }
 
     async fn answer(self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
@@ -227,42 +224,4 @@ async fn write(manner: Manner, sender: mpsc::Sender<String>) {
         let _ = send(json!({ "choices": [], "usage": usage })).await;
     }
     let _ = sender.send("data: [DONE]\n\n".to_owned()).await;
-}
-
-/// One end of a pipe, as hyper's pool wants its connections.
-#[derive(Debug)]
-struct Pipe(TokioIo<DuplexStream>);
-
-impl Connection for Pipe {
-    fn connected(&self) -> Connected {
-        Connected::new()
-    }
-}
-
-impl Read for Pipe {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
-    }
-}
-
-impl Write for Pipe {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
-    }
 }

@@ -2,9 +2,7 @@
 //! all in memory, so that on a paused clock only they let time pass.
 
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -13,11 +11,9 @@ use axum::routing::post;
 use contract::{Access, Clock, GpuSpec, ModelName, WorkerCard, WorkerId, WorkerStatus};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use loadgen::client::{Client, Patience, Target, Transport, TransportOptions};
+use loadgen::client::{Client, Patience, Pipe, Target, Transport, TransportOptions};
 use loadgen::{LiveConfig, LiveParts, LoadGenerator, Settings, Starter};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -120,7 +116,7 @@ fn load_generator(tasks: &TaskTracker) -> LoadGenerator {
         let (near, far) = tokio::io::duplex(1 << 16);
         let routes = axum::Router::new().route("/v1/chat/completions", post(answer));
         serve(far, routes, &work);
-        std::future::ready(Ok::<_, io::Error>(Pipe(TokioIo::new(near))))
+        std::future::ready(Ok::<_, io::Error>(Pipe::new(near)))
     });
     let transport = Transport::over(connector, TransportOptions::default());
     let target = Target::new("http://mock", "m").unwrap();
@@ -234,42 +230,4 @@ fn card(id: u64) -> Arc<WorkerCard> {
         logprobs: false,
         speculation: "none".to_owned(),
     })
-}
-
-/// One end of a pipe, as hyper's pool wants its connections.
-#[derive(Debug)]
-struct Pipe(TokioIo<DuplexStream>);
-
-impl Connection for Pipe {
-    fn connected(&self) -> Connected {
-        Connected::new()
-    }
-}
-
-impl Read for Pipe {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
-    }
-}
-
-impl Write for Pipe {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
-    }
 }

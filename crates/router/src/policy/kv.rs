@@ -33,7 +33,7 @@ use crate::queue::HOME_TOKENS;
 /// who will wait behind this one, so its own computing counts once for each of them; and the
 /// work ahead of it counts once more, because it is known at best and never less.
 ///
-/// This and the three weights below were chosen among some fifty settings by sweeps over the
+/// This and the three weights below were chosen among dozens of settings by sweeps over the
 /// shipped workloads and a public trace in virtual time, on two simulated profiles.
 const QUEUEING: f32 = 1.0;
 
