@@ -4,7 +4,7 @@ import { number } from "./format";
 
 export const TERMS = [
   { key: "ttft_ms", label: "first token", title: "Expected time to this request's first token: what is pending there and what is not cached." },
-  { key: "queue_ms", label: "queue", title: "Time that this prompt adds to prompts waiting there." },
+  { key: "queue_ms", label: "queue", title: "What this prompt and those that wait for their first token there cost each other." },
   { key: "decode_ms", label: "decodes", title: "Time that this request costs the answers under way there." },
   { key: "eviction_ms", label: "eviction", title: "Time to compute again what would be thrown out of a full cache." },
   { key: "wait_ms", label: "wait", title: "Time until a place in the batch is free." },
