@@ -20,7 +20,8 @@ export function Architecture() {
         <SystemDrawing state={state} />
         <p className="muted small legend">
           Each dot is one request that the router has just placed, in the colour of its worker; at most 16 a second are drawn. Dashed: KV
-          events, by which workers tell the router which blocks they store and drop. Rates of workers and router are over the last 20 s.
+          events, by which workers tell the router which blocks they store and drop. In a cache the bright part is in use, the pale part is kept
+          for reuse. Rates of workers and router are over the last 20 s.
         </p>
       </section>
       <div className="two-panels">

@@ -3,6 +3,7 @@ import { api, type ConversationSort } from "../api/client";
 import { useLive } from "../api/live";
 import type { ConversationStatus, ConversationSummary } from "../api/types";
 import { Notice } from "../components/Notice";
+import { Scroll } from "../components/Scroll";
 import { StatusBadge } from "../components/StatusBadge";
 import { clock, duration, number } from "../lib/format";
 import { usePoll } from "../lib/poll";
@@ -82,7 +83,7 @@ function ConversationTable({ conversations, sort }: { conversations: Conversatio
     </th>
   );
   return (
-    <div className="scroll">
+    <Scroll label="Conversations">
       <table className="conversations">
         <thead>
           <tr>
@@ -99,7 +100,7 @@ function ConversationTable({ conversations, sort }: { conversations: Conversatio
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 

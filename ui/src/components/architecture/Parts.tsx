@@ -50,7 +50,8 @@ export function WorkerPart({ box, worker, rate, pulse }: { box: Box; worker: Wor
   const share = (blocks: number) => blocks / Math.max(1, cache.total_blocks);
   const fill = 100 * share(cache.active_blocks + cache.cached_blocks);
   const [small, inner] = [box.h < 110, box.w - 2 * PAD];
-  const third = inner / 3;
+  // "GPU, simulated" is the longest label.
+  const columns = [0, 0.3, 0.71].map((share) => PAD + share * inner);
   return (
     <g transform={`translate(${box.x} ${box.y})`}>
       <rect className="box" width={box.w} height={box.h} rx="12" style={{ stroke: colour }} />
@@ -62,7 +63,7 @@ export function WorkerPart({ box, worker, rate, pulse }: { box: Box; worker: Wor
       </text>
       <text className="figure" x={box.w - PAD} y={small ? 21 : 26} textAnchor="end">
         {rate === null ? "—" : number(rate, 1)}
-        <tspan className="label"> req/s</tspan>
+        <tspan className="label">{box.w >= 280 ? " req/s" : " /s"}</tspan>
       </text>
       {[
         { label: "in flight", value: `${number(worker.in_flight)} of ${number(worker.slots)}`, meter: worker.in_flight / Math.max(1, worker.slots), second: 0 },
@@ -70,12 +71,12 @@ export function WorkerPart({ box, worker, rate, pulse }: { box: Box; worker: Wor
         { label: "cache", value: percent(fill, 0), meter: share(cache.active_blocks), second: share(cache.cached_blocks) },
       ].map(({ label, value, meter, second }, index) =>
         box.w >= 280 ? (
-          <g key={label} transform={`translate(${PAD + index * third} ${small ? 42 : 56})`}>
+          <g key={label} transform={`translate(${columns[index] ?? 0} ${small ? 42 : 56})`}>
             <text className="label">{label}</text>
             <text className="figure" y={small ? 17 : 22}>
               {value}
             </text>
-            <Meter x={0} y={small ? 23 : 34} width={third - 16} share={meter} second={second} colour={colour} />
+            <Meter x={0} y={small ? 23 : 34} width={0.26 * inner} share={meter} second={second} colour={colour} />
           </g>
         ) : (
           <g key={label} transform={`translate(${PAD} ${50 + index * 26})`}>

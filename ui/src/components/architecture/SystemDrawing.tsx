@@ -1,5 +1,5 @@
 /** The whole system as it runs: boxes with figures, lines, and a dot for every routed request. */
-import type { State } from "../../api/types";
+import type { Decision, State } from "../../api/types";
 import { type Curve, curvePath, narrow, wide, workerBoxes } from "../../lib/drawing";
 import { DASH, number } from "../../lib/format";
 import { REDUCED_MOTION, useMedia } from "../../lib/media";
@@ -72,8 +72,15 @@ export function SystemDrawing({ state }: { state: State }) {
           { label: "decisions/s", value: total === null ? DASH : number(total, 1) },
           { label: "waiting for a slot", value: number(state.requests.queued) },
           { label: "decisions", value: number(flow.newest) },
+          ...(isNarrow ? [] : lastLines(state.last_decision)),
         ]}
-      />
+      >
+        {!isNarrow && (
+          <text className="events-label" x="206" y={layout.router.h - 14} textAnchor="end">
+            ← KV events
+          </text>
+        )}
+      </Part>
       {state.workers.slice(0, shown).map((worker, index) => {
         const box = layout.workers[index];
         return box && <WorkerPart key={worker.id} box={box} worker={worker} rate={rateOf(worker.id)} pulse={still ? null : (flow.lastTo.get(worker.id) ?? null)} />;
@@ -89,6 +96,15 @@ export function SystemDrawing({ state }: { state: State }) {
       <Part box={layout.metrics} title={isNarrow ? "Prometheus" : "Prometheus, Grafana"} lines={metricsLines(state, isNarrow)} />
     </svg>
   );
+}
+
+function lastLines(decision: Decision | null) {
+  if (!decision) return [];
+  const held = decision.candidates.find((candidate) => candidate.worker === decision.winner)?.overlap_blocks;
+  return [
+    { label: "the last went to", value: `worker ${decision.winner}` },
+    { label: "blocks held there", value: `${number(held)} of ${number(decision.blocks)}` },
+  ];
 }
 
 function metricsLines({ gpu }: State, isNarrow: boolean) {

@@ -3,6 +3,7 @@ import type { Routing } from "../../api/types";
 import { DASH, ms, number } from "../../lib/format";
 import { modeName } from "../../lib/mode";
 import { workerNumber } from "../../lib/timeline";
+import { Scroll } from "../Scroll";
 import { WorkerName } from "../WorkerName";
 
 export function RoutingDetails({ routing, worker }: { routing: Routing; worker: string | undefined }) {
@@ -16,7 +17,7 @@ export function RoutingDetails({ routing, worker }: { routing: Routing; worker: 
         {routing.queued_ms >= 0.05 ? `Waited ${ms(routing.queued_ms)} for a slot. ` : "Did not wait for a slot. "}
         First token expected after {ms(routing.predicted_ttft_ms)}.
       </p>
-      <div className="scroll">
+      <Scroll label="Workers that the router looked at">
         <table>
           <thead>
             <tr>
@@ -45,7 +46,7 @@ export function RoutingDetails({ routing, worker }: { routing: Routing; worker: 
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </details>
   );
 }
