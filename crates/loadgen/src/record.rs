@@ -61,6 +61,7 @@ pub struct RequestRecord {
     pub ended_s: f64,
     /// From due to sent: how late the load generator was.
     pub dispatch_lag_ms: f64,
+    /// Also of a request that failed after its first token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttft_ms: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,7 +121,7 @@ impl RequestRecord {
             sent_s: seconds(exchange.sent),
             ended_s: seconds(exchange.ended),
             dispatch_lag_ms: milliseconds(exchange.sent - occasion.due),
-            ttft_ms: answer.and_then(|answer| answer.ttft).map(milliseconds),
+            ttft_ms: exchange.ttft().map(milliseconds),
             tpot_ms: answer.and_then(|answer| answer.tpot).map(milliseconds),
             itl_p50_ms: answer.and_then(median_gap).map(milliseconds),
             longest_gap_ms: answer

@@ -73,6 +73,7 @@ impl Conductor {
                 user_model: parts.user_model,
                 clock: parts.clock,
                 seed: config.seed,
+                shared: Arc::clone(&shared),
                 reports: sender,
             },
             config,

@@ -11,8 +11,9 @@ use crate::client::Exchange;
 use crate::failure::Failure;
 use crate::log::ConversationStatus;
 use crate::metrics::LoadMetrics;
+use crate::reading::{Arrival, Gap};
 use crate::record::{TurnType, seconds};
-use crate::rolling::{Rolling, RollingCopy};
+use crate::rolling::{Flow, Rolling, RollingCopy};
 use crate::settings::Settings;
 use crate::snapshot::{
     ConversationCounts, LastFailure, Phase, Snapshot, TargetSummary, TotalCounts, WorkloadSummary,
@@ -91,11 +92,30 @@ impl Measurements {
     /// Load starts, and all figures with it.
     pub(super) fn start(&mut self, now: Moment) {
         self.started = Some(now);
-        self.rolling = Rolling::default();
+        self.rolling.clear();
         self.last_failure = None;
         self.totals = Totals::default();
         self.counts = TotalCounts::default();
         self.set_phase(Phase::Running);
+    }
+
+    /// Where tokens are counted as they arrive.
+    pub(super) fn flow(&self) -> Arc<Flow> {
+        self.rolling.flow()
+    }
+
+    /// An answer's first token came.
+    pub(super) fn first_token(&mut self, arrival: &Arrival, turn_type: TurnType) {
+        self.rolling.first_token(arrival, turn_type);
+        self.metrics.first_token(arrival, turn_type);
+    }
+
+    /// More of an answer came. Its tokens are in the flow already.
+    pub(super) fn arrived(&mut self, gaps: &[(Moment, Gap)], tokens: u64, turn_type: TurnType) {
+        for (at, gap) in gaps {
+            self.rolling.gap(*at, *gap);
+        }
+        self.metrics.arrived(gaps, tokens, turn_type);
     }
 
     /// A request ended.

@@ -165,3 +165,49 @@ fn bad_streams_fail_by_kind() {
     );
     check_failure(&[r#"{"error":"full"}"#], FailureKind::ServerError, "full");
 }
+
+#[test]
+fn what_is_told_on_the_way_adds_up_to_the_answer() {
+    let mut reading = Reading::new(at(1000));
+    let mut heard = Heard::default();
+    let mut told = Vec::new();
+    for (millis, data) in [
+        (1100, ROLE.to_owned()),
+        (1300, counted("a", 2)),
+        (1340, counted("b", 4)),
+        (1400, counted("c", 5)),
+    ] {
+        reading.push(at(millis), format!("data: {data}\n\n").as_bytes());
+        while let Some(arrival) = reading.next_arrival() {
+            heard.add(&arrival);
+            told.push((
+                arrival.ttft,
+                arrival.tokens,
+                arrival.gap.map(Gap::per_token),
+            ));
+        }
+    }
+    let expected = [
+        (Some(ms(300)), 2, None),
+        (None, 2, Some(ms(20))),
+        (None, 1, Some(ms(60))),
+    ];
+    assert_eq!(told, expected);
+    let all = Heard {
+        ttft: Some(ms(300)),
+        events: 3,
+        tokens: 5,
+        gaps: 2,
+        prompt: true,
+    };
+    assert_eq!(heard, all);
+
+    let mut uncounted = Reading::new(at(1000));
+    let twice = format!("data: {0}\n\ndata: {0}\n\n", content("a"));
+    uncounted.push(at(1200), twice.as_bytes());
+    let arrivals = std::iter::from_fn(|| uncounted.next_arrival());
+    let arrivals: Vec<_> = arrivals
+        .map(|one| (one.tokens, one.gap, one.usage.is_some()))
+        .collect();
+    assert_eq!(arrivals, [(1, None, false), (1, None, false)]);
+}
