@@ -222,9 +222,25 @@ async fn write(manner: Manner, sender: mpsc::Sender<String>) {
         }
     }
     if manner.fault != Fault::NoUsage {
-        let _ = send(json!({ "choices": [], "usage": usage(written) })).await;
+        let last = json!({
+            "choices": [],
+            "usage": usage(written),
+            "nvext": { "routing": routing() },
+        });
+        let _ = send(last).await;
     }
     let _ = sender.send("data: [DONE]\n\n".to_owned()).await;
+}
+
+fn routing() -> Value {
+    json!({
+        "mode": "kv",
+        "reason": "it is the only one",
+        "blocks": 6,
+        "queued_ms": 0.0,
+        "predicted_ttft_ms": 290.0,
+        "candidates": [{ "worker": 0, "overlap_blocks": 2, "in_flight": 0, "cost": 290.0 }],
+    })
 }
 
 fn usage(written: u32) -> Value {

@@ -23,7 +23,7 @@ mod tests;
 use std::time::Duration;
 
 use contract::Moment;
-use openai::{FinishReason, Usage};
+use openai::{FinishReason, Routing, Usage};
 
 pub use self::arrival::{Arrival, Heard, Listener};
 use self::wire::Wire;
@@ -64,6 +64,8 @@ pub struct Extras {
     pub worker: Option<String>,
     /// The server's own timing, as it came.
     pub timing: Option<serde_json::Value>,
+    /// Why the request went to that worker.
+    pub routing: Option<Routing>,
 }
 
 /// A complete answer with its figures.
@@ -222,6 +224,7 @@ impl Reading {
         self.usage = wire.usage.or(self.usage);
         if let Some(nvext) = &wire.nvext {
             self.extras.worker = wire::worker(nvext).or(self.extras.worker.take());
+            self.extras.routing = wire::routing(nvext).or(self.extras.routing.take());
             self.extras.timing = nvext.get("timing").cloned().or(self.extras.timing.take());
         }
         let mut has_content = false;

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use contract::Moment;
-use openai::FinishReason;
+use openai::{FinishReason, Routing};
 use serde::{Deserialize, Serialize};
 
 use crate::client::Exchange;
@@ -90,6 +90,9 @@ pub struct RequestRecord {
     /// The server's own timing, as it came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_timing: Option<serde_json::Value>,
+    /// Why the request went to that worker, if the server tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routing: Option<Routing>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
 }
@@ -136,6 +139,7 @@ impl RequestRecord {
             finish_reason: answer.and_then(|answer| answer.finish),
             worker: extras.worker,
             server_timing: extras.timing,
+            routing: extras.routing,
             error: exchange.outcome.as_ref().err().cloned(),
         }
     }

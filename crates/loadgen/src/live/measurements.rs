@@ -7,6 +7,7 @@ use contract::Moment;
 use tokio::sync::Notify;
 
 use super::{LiveConfig, LiveParts};
+use crate::by_mode::ByMode;
 use crate::client::Exchange;
 use crate::failure::Failure;
 use crate::log::ConversationStatus;
@@ -32,6 +33,7 @@ pub(super) struct Measurements {
     target: TargetSummary,
     workload: WorkloadSummary,
     rolling: Rolling,
+    by_mode: ByMode,
     counts: TotalCounts,
     warmup: Duration,
     /// When load was last started.
@@ -77,6 +79,7 @@ impl Measurements {
                 unique: config.unique,
             },
             rolling: Rolling::default(),
+            by_mode: ByMode::default(),
             counts: TotalCounts::default(),
             warmup: config.warmup,
             started: None,
@@ -95,6 +98,7 @@ impl Measurements {
         self.rolling.clear();
         self.last_failure = None;
         self.totals = Totals::default();
+        self.by_mode = ByMode::default();
         self.counts = TotalCounts::default();
         self.set_phase(Phase::Running);
     }
@@ -119,13 +123,15 @@ impl Measurements {
     }
 
     /// A request ended.
-    pub(super) fn observe(&mut self, exchange: &Exchange, turn_type: TurnType, lag: Duration) {
+    pub(super) fn observe(&mut self, exchange: &Exchange, turn: u32, lag: Duration) {
+        let turn_type = TurnType::of(turn);
         self.rolling.observe(exchange, turn_type, lag);
         self.metrics.observe(exchange, turn_type, lag);
         let counts = &mut self.counts;
         counts.requests += 1;
         match &exchange.outcome {
             Ok(answer) => {
+                self.by_mode.observe(answer, turn);
                 let details = answer.usage.prompt_tokens_details.unwrap_or_default();
                 counts.prompt_tokens += u64::from(answer.usage.prompt_tokens);
                 counts.cached_tokens += u64::from(details.cached_tokens);
@@ -186,6 +192,7 @@ impl Measurements {
                 settings: self.settings.clone(),
                 conversations: self.conversations,
                 window: Default::default(),
+                by_mode: self.by_mode.figures(),
                 totals: self.counts.clone(),
                 last_failure: self.last_failure.clone().map(|(at, failure)| LastFailure {
                     failure,

@@ -541,9 +541,13 @@ async fn names_in_snapshots_and_conversations_are_an_interface() {
         .map(|(at, names)| format!("{at}: {}\n", names.join(" ")));
     expect_test::expect![[r#"
         : at_s last_failure phase running_s
+        by_mode[]: mode
+        by_mode[].turns[]: cached_pct samples ttft_ms_p50 ttft_ms_p95 turn
         conversation: duration_s id number started_ms status title turns_answered turns_planned
         conversation.turns[]: assistant user
         conversation.turns[].answered: attempt cached_tokens chunks conversation conversation_id dispatch_lag_ms due_s e2e_ms ended_s itl_p50_ms longest_gap_ms output_tokens prompt_tokens sent_s tpot_ms ttft_ms turn turn_type turns
+        conversation.turns[].answered.routing: blocks mode predicted_ttft_ms queued_ms reason
+        conversation.turns[].answered.routing.candidates[]: cost in_flight overlap_blocks worker
         conversations: active begun completed failed idle in_flight stopped writing
         settings: arrivals_per_second concurrency max_requests_per_second max_tokens starts_per_second
         settings.think_time_s: end start

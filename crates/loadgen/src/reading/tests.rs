@@ -211,3 +211,33 @@ fn what_is_told_on_the_way_adds_up_to_the_answer() {
         .collect();
     assert_eq!(arrivals, [(1, None, false), (1, None, false)]);
 }
+
+#[test]
+fn a_routers_reason_is_kept_if_it_is_ours() {
+    let event = |routing: &str| {
+        let event = content("a");
+        format!(
+            "{},\"nvext\":{{\"routing\":{routing}}}}}",
+            &event[..event.len() - 1]
+        )
+    };
+    let ours = r#"{"mode":"kv","reason":"most cached","blocks":9,"queued_ms":0.5,"more":1,
+        "predicted_ttft_ms":80.0,"candidates":[
+        {"worker":2,"overlap_blocks":7,"in_flight":3,"cost":1.5},
+        {"worker":0,"overlap_blocks":0,"in_flight":1,"cost":null}]}"#;
+    let ours = ours.replace('\n', " ");
+    for (routing, mode) in [
+        (&*ours, Some("kv")),
+        ("\"kv\"", None),
+        ("{\"mode\":5}", None),
+    ] {
+        let (event, usage) = (event(routing), usage(1));
+        let answer = read(&[(1200, &event), (1300, &usage), (1300, "[DONE]")]).unwrap();
+        let found = answer.extras.routing;
+        assert_eq!(found.as_ref().map(|routing| &*routing.mode), mode);
+        if let Some(routing) = found {
+            let costs: Vec<_> = routing.candidates.iter().map(|one| one.cost).collect();
+            assert_eq!(costs, [Some(1.5), None]);
+        }
+    }
+}
