@@ -63,7 +63,7 @@ describe("caveats", () => {
 describe("TTFT by turn", () => {
   it("has what was measured, then the baseline at its level", () => {
     const lines = turnLines([{ mode: "kv", turns: [{ turn: 1, ttft_ms_p50: 190, ttft_ms_p95: 700, samples: 5, cached_pct: 0 }] }], aBaseline(), 60, "p95");
-    expect(lines.map((line) => [line.label, line.points.length])).toEqual([["KV-aware, live", 1], ["KV-aware, baseline at 60", 1], ["Round robin, baseline at 60", 1]]);
+    expect(lines.map((line) => [line.label, line.points.length])).toEqual([["KV-aware, live", 1], ["KV-aware, baseline", 1], ["Round robin, baseline", 1]]);
     expect(inWords(lines)).toContain("KV-aware, live: turn 1 700 ms.");
     expect(turnLines([], null, null, "p50")).toEqual([]);
     expect(ticks(390)).toEqual([0, 100, 200, 300, 400]);

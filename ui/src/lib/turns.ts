@@ -20,7 +20,7 @@ export function turnLines(byMode: readonly ModeFigures[], baseline: Baseline | n
   const match = matchLevel(baseline, concurrency);
   const fixed = [KV, RR].flatMap((mode): TurnLine[] => {
     const cell = match?.level.cells.find((each) => each.mode === mode);
-    return cell && match ? [{ mode, label: `${modeName(mode)}, baseline at ${match.level.concurrency}`, live: false, points: pointsOf(cell.turns, percentile) }] : [];
+    return cell ? [{ mode, label: `${modeName(mode)}, baseline`, live: false, points: pointsOf(cell.turns, percentile) }] : [];
   });
   return [...live, ...fixed].filter((line) => line.points.length > 0);
 }
@@ -29,7 +29,7 @@ export function turnLines(byMode: readonly ModeFigures[], baseline: Baseline | n
 export function ticks(largest: number): number[] {
   const rough = Math.max(largest, 1) / 4;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = ([1, 2, 2.5, 5, 10].find((factor) => factor * power >= rough) ?? 10) * power;
+  const step = ([1, 2, 5, 10].find((factor) => factor * power >= rough) ?? 10) * power;
   return Array.from({ length: Math.ceil(Math.max(largest, 1) / step) + 1 }, (_, index) => index * step);
 }
 

@@ -42,7 +42,7 @@ export function ConcurrencySlider({ connection, state, load }: { connection: Con
         </div>
       </div>
       <p className="muted small">
-        {number(active)} of {number(shown)} active, {number(in_flight)} waiting for or reading an answer
+        {active > shown ? `${number(active)} active until the surplus has ended` : `${number(active)} of ${number(shown)} active`}, {number(in_flight)} waiting for or reading an answer
       </p>
     </div>
   );

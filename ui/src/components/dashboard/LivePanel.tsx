@@ -38,7 +38,8 @@ export function LivePanel({ connection, state, points, fetched }: Props) {
         <BaselineLine state={state} text={baseline && match ? describe(baseline, match) : null} error={error} />
         <ul className="caveats" aria-label="Notes on the comparison">
           {!isRunning && <li>{load ? "Load is stopped: press Start to see live figures." : "No load generator runs here, so there are no live figures."}</li>}
-          {isRunning && notes.length === 0 && match?.exact && <li className="fine">The window is full, and neither mode nor load changed in it.</li>}
+          {connection !== "open" && <li>The connection is lost: these are the last figures that came.</li>}
+          {connection === "open" && isRunning && notes.length === 0 && match?.exact && <li className="fine">The window is full, and neither mode nor load changed in it.</li>}
           {notes.map((note) => (
             <li key={note}>{note}</li>
           ))}
