@@ -10,7 +10,7 @@ import { KpiCards } from "../components/dashboard/KpiCards";
 import { LivePanel } from "../components/dashboard/LivePanel";
 import { TimeCharts } from "../components/dashboard/TimeCharts";
 import { TurnChart } from "../components/dashboard/TurnChart";
-import { comparedConcurrency, matchLevel } from "../lib/baseline";
+import { liveMatch } from "../lib/baseline";
 import { useSearch } from "../lib/search";
 import { turnLines } from "../lib/turns";
 import "./Dashboard.css";
@@ -22,9 +22,8 @@ export function Dashboard() {
   const [minutes, setMinutes] = useSearch("minutes", ["5", "15"]);
   const [percentile, setPercentile] = useSearch("turn", ["p50", "p95"]);
   const load = state?.load ?? null;
-  const concurrency = comparedConcurrency(load);
-  const lines = useMemo(() => turnLines(load?.by_mode ?? [], fetched.baseline, concurrency, percentile), [load, fetched.baseline, concurrency, percentile]);
-  const match = matchLevel(fetched.baseline, concurrency);
+  const match = useMemo(() => liveMatch(fetched.baseline, load), [fetched.baseline, load]);
+  const lines = useMemo(() => turnLines(load?.by_mode ?? [], match, percentile), [load, match, percentile]);
   if (!state) return <section className="panel muted">{connection === "down" ? "The server cannot be reached. It is tried again." : "Waiting for the first figures."}</section>;
   return (
     <>

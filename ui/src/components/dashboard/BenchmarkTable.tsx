@@ -1,7 +1,7 @@
 /** All levels of the baseline: the whole curve, with the levels where KV-aware routing loses. */
 import type { FetchedBaseline } from "../../api/baseline";
 import type { Baseline, BaselineCell, BaselineLevel, Slos, State } from "../../api/types";
-import { capacity, cellOf, comparedConcurrency, KV, losses, matchLevel, RR, whyNone } from "../../lib/baseline";
+import { capacity, cellOf, KV, liveMatch, losses, RR, whyNone } from "../../lib/baseline";
 import { DASH, duration, number } from "../../lib/format";
 import { improvement, standing } from "../../lib/slo";
 import { Held } from "./Held";
@@ -34,7 +34,7 @@ const facts = (baseline: Baseline): string =>
 
 function Levels({ baseline, state }: { baseline: Baseline; state: State }) {
   const { slos } = state;
-  const current = matchLevel(baseline, comparedConcurrency(state.load));
+  const current = liveMatch(baseline, state.load);
   return (
     <>
       <div className="scroll" tabIndex={0} role="region" aria-label="Benchmark">

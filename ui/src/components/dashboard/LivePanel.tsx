@@ -3,7 +3,7 @@ import { useRef } from "react";
 import type { FetchedBaseline } from "../../api/baseline";
 import type { Connection } from "../../api/feed";
 import type { HistoryPoint, State } from "../../api/types";
-import { cellOf, comparedConcurrency, describe, matchLevel, RR, whyNone } from "../../lib/baseline";
+import { cellOf, describe, liveMatch, RR, whyNone } from "../../lib/baseline";
 import { caveats, type Steady, steady } from "../../lib/comparable";
 import { modeName } from "../../lib/mode";
 import { ComparisonTable } from "./ComparisonTable";
@@ -16,7 +16,7 @@ export function LivePanel({ connection, state, points, fetched }: Props) {
   const { baseline, error } = fetched;
   const settings = useRef<Steady | null>(null);
   settings.current = steady(settings.current, state);
-  const match = matchLevel(baseline, comparedConcurrency(load));
+  const match = liveMatch(baseline, load);
   const arrivals = load?.settings.arrivals_per_second ?? null;
   const notes = caveats(state, points, settings.current, baseline);
   if (state.router.mode === RR) notes.unshift("Live is round robin too: expect no difference.");
