@@ -19,6 +19,12 @@ export function steady(previous: Steady | null, state: State): Steady | null {
   return previous.concurrency === concurrency ? previous : { concurrency, before: previous.concurrency, sinceMs: state.at_ms };
 }
 
+/** What may be said of a window without caveats: this page cannot vouch for what it did not see. */
+export function allFine(state: State, settings: Steady | null): string {
+  const watched = settings !== null && state.at_ms - settings.sinceMs >= WINDOW_S * 1000;
+  return watched ? "The window is full, and neither mode nor load changed in it." : "The window is full.";
+}
+
 export function caveats(state: State, points: readonly HistoryPoint[], settings: Steady | null, baseline: Baseline | null): string[] {
   const load = state.load;
   if (!load || load.phase === "stopped") return [];

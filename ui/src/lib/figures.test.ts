@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { matchLevel } from "./baseline";
 import { resolveColour, timeRange, valueRange } from "./chart";
-import { caveats, steady } from "./comparable";
+import { allFine, caveats, steady } from "./comparable";
 import { failureKinds, failureNotice } from "./failure";
 import { gpuSummary, heat, memoryPercent } from "./hardware";
 import { kpis } from "./kpi";
@@ -46,6 +46,8 @@ describe("caveats", () => {
   it("are none for a full and steady window", () => {
     expect(caveats(aState(), [point(990_000), point(1_000_000)], null, aBaseline())).toEqual([]);
     expect(caveats(aState({ load: null }), [], null, null)).toEqual([]);
+    expect(allFine(aState(), { concurrency: 60, before: null, sinceMs: 990_000 })).toBe("The window is full.");
+    expect(allFine(aState(), { concurrency: 60, before: null, sinceMs: 900_000 })).toContain("neither mode nor load changed");
   });
 
   it("name what is not comparable", () => {

@@ -4,7 +4,7 @@ import type { FetchedBaseline } from "../../api/baseline";
 import type { Connection } from "../../api/feed";
 import type { HistoryPoint, State } from "../../api/types";
 import { cellOf, describe, liveMatch, RR, whyNone } from "../../lib/baseline";
-import { caveats, type Steady, steady } from "../../lib/comparable";
+import { allFine, caveats, type Steady, steady } from "../../lib/comparable";
 import { modeName } from "../../lib/mode";
 import { ComparisonTable } from "./ComparisonTable";
 import { Arrivals, ConcurrencySlider } from "./ConcurrencySlider";
@@ -39,7 +39,7 @@ export function LivePanel({ connection, state, points, fetched }: Props) {
         <ul className="caveats" aria-label="Notes on the comparison">
           {!isRunning && <li>{load ? "Load is stopped: press Start to see live figures." : "No load generator runs here, so there are no live figures."}</li>}
           {connection !== "open" && <li>The connection is lost: these are the last figures that came.</li>}
-          {connection === "open" && isRunning && notes.length === 0 && match?.exact && <li className="fine">The window is full, and neither mode nor load changed in it.</li>}
+          {connection === "open" && isRunning && notes.length === 0 && match?.exact && <li className="fine">{allFine(state, settings.current)}</li>}
           {notes.map((note) => (
             <li key={note}>{note}</li>
           ))}
