@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { capacity, comparedConcurrency, describe as describeBaseline, difference, losses, matchLevel, whyNone } from "./baseline";
+import { capacity, comparedConcurrency, describe as describeBaseline, difference, liveMatch, losses, matchLevel, whyNone } from "./baseline";
 import { aBaseline, load } from "./testing";
 
 describe("a baseline", () => {
@@ -21,7 +21,9 @@ describe("a baseline", () => {
     expect(comparedConcurrency(null)).toBeNull();
     expect(comparedConcurrency(load())).toBe(60);
     const open = load();
-    expect(comparedConcurrency({ ...open, settings: { ...open.settings, arrivals_per_second: 2 }, conversations: { ...open.conversations, active: 33 } })).toBe(33);
+    const arriving = { ...open, settings: { ...open.settings, arrivals_per_second: 2 }, conversations: { ...open.conversations, active: 60 } };
+    expect(comparedConcurrency(arriving)).toBe(60);
+    expect([liveMatch(aBaseline(), open)?.exact, liveMatch(aBaseline(), arriving)?.exact]).toEqual([true, false]);
   });
 
   it("tells differences as people say them", () => {

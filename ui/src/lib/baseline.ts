@@ -24,6 +24,12 @@ export function comparedConcurrency(load: Snapshot | null): number | null {
   return load.settings.arrivals_per_second === null ? load.settings.concurrency : load.conversations.active;
 }
 
+/** The level to hold live load against. Where nobody sets the number, no level is exact. */
+export function liveMatch(baseline: Baseline | null, load: Snapshot | null): Match | null {
+  const match = matchLevel(baseline, comparedConcurrency(load));
+  return match && { ...match, exact: match.exact && load?.settings.arrivals_per_second === null };
+}
+
 /** Such as `4.2x faster`, `12 % slower` or `the same`. */
 export function difference(rr: number | null | undefined, live: number | null | undefined): { text: string; better: boolean | null } | null {
   const gain = improvement(rr, live);

@@ -51,7 +51,7 @@ export function chartOptions(size: { width: number; height: number }, lines: Lin
       y: { range: (_, __, largest) => valueRange(largest, overlay()) },
     },
     axes: [
-      { ...axis, size: 1.6 * rem, gap: 0.2 * rem, space: 4.5 * rem, values: (_, splits) => splits.map((at) => new Date(at * 1000).toTimeString().slice(0, 5)), incrs: [60, 120, 180, 300] },
+      { ...axis, size: 1.9 * rem, gap: 0.5 * rem, space: 4.5 * rem, values: (_, splits) => splits.map((at) => new Date(at * 1000).toTimeString().slice(0, 5)), incrs: [60, 120, 180, 300] },
       { ...axis, size: 2.9 * rem, gap: 0.3 * rem, space: 1.9 * rem },
     ],
     series: [
@@ -83,19 +83,34 @@ function drawOverlay(plot: uPlot, overlay: Overlay, colour: (of: string) => stri
     ctx.setLineDash([7 * ratio, 4 * ratio]);
     stroke(ctx, bbox.left, y, bbox.left + bbox.width, y);
     ctx.textAlign = "left";
-    ctx.fillText(overlay.objective.label, bbox.left + 4 * ratio, y - 2 * ratio);
+    haloed(ctx, overlay.objective.label, bbox.left + 4 * ratio, y - 2 * ratio, colour("var(--surface)"), ratio);
   }
   ctx.setLineDash([2 * ratio, 3 * ratio]);
-  for (const mark of overlay.marks) {
+  const rowHeight = 1.35 * Number.parseFloat(ctx.font);
+  const shown = overlay.marks.filter((mark) => mark.at >= (plot.scales["x"]?.min ?? 0));
+  shown.forEach((mark, index) => {
     const x = plot.valToPos(mark.at, "x", true);
-    if (x < bbox.left || x > bbox.left + bbox.width) continue;
     ctx.strokeStyle = ctx.fillStyle = colour(mark.colour);
     stroke(ctx, x, bbox.top, x, bbox.top + bbox.height);
     // Towards the side that has room.
     const left = x < bbox.left + bbox.width / 2;
     ctx.textAlign = left ? "left" : "right";
-    ctx.fillText(mark.label, x + (left ? 4 : -4) * ratio, bbox.top + bbox.height - 3 * ratio);
-  }
+    // Labels of changes that follow closely stand below each other, in front of the lines.
+    const [textX, textY] = [x + (left ? 4 : -4) * ratio, bbox.top + 0.28 * bbox.height + ((index % 3) + 1) * rowHeight];
+    haloed(ctx, mark.label, textX, textY, colour("var(--surface)"), ratio);
+  });
+  ctx.restore();
+}
+
+/** Readable over lines. */
+function haloed(ctx: CanvasRenderingContext2D, text: string, x: number, y: number, surface: string, ratio: number): void {
+  ctx.save();
+  ctx.setLineDash([]);
+  ctx.lineJoin = "round";
+  ctx.lineWidth = 4 * ratio;
+  ctx.strokeStyle = surface;
+  ctx.strokeText(text, x, y);
+  ctx.fillText(text, x, y);
   ctx.restore();
 }
 

@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { matchLevel } from "./baseline";
 import { resolveColour, timeRange, valueRange } from "./chart";
-import { caveats, steady } from "./comparable";
+import { allFine, caveats, steady } from "./comparable";
 import { failureKinds, failureNotice } from "./failure";
 import { gpuSummary, heat, memoryPercent } from "./hardware";
 import { kpis } from "./kpi";
-import { aBaseline, aState, load, point, windowFigures, worker } from "./testing";
+import { aBaseline, aState, figures, load, point, windowFigures, worker } from "./testing";
 import { inWords, ticks, turnLines } from "./turns";
 
 const values = (state: Parameters<typeof kpis>[0]) => kpis(state).map((kpi) => kpi.value);
@@ -45,6 +46,8 @@ describe("caveats", () => {
   it("are none for a full and steady window", () => {
     expect(caveats(aState(), [point(990_000), point(1_000_000)], null, aBaseline())).toEqual([]);
     expect(caveats(aState({ load: null }), [], null, null)).toEqual([]);
+    expect(allFine(aState(), { concurrency: 60, before: null, sinceMs: 990_000 })).toBe("The window is full.");
+    expect(allFine(aState(), { concurrency: 60, before: null, sinceMs: 900_000 })).toContain("neither mode nor load changed");
   });
 
   it("name what is not comparable", () => {
@@ -57,15 +60,20 @@ describe("caveats", () => {
       "The baseline ran on 5 workers, live are 2.",
     ]);
     expect(steady(changed, aState())).toBe(changed);
+    const open = load({ settings: { ...load().settings, arrivals_per_second: 1.5 }, window: windowFigures({ ttft_ms: figures(40, 50, 12) }) });
+    expect(caveats(aState({ load: open }), [], null, null)).toEqual([
+      "Few requests so far: p95 rests on 12.",
+      "Live conversations arrive at their own pace; the baseline keeps up a fixed number.",
+    ]);
   });
 });
 
 describe("TTFT by turn", () => {
   it("has what was measured, then the baseline at its level", () => {
-    const lines = turnLines([{ mode: "kv", turns: [{ turn: 1, ttft_ms_p50: 190, ttft_ms_p95: 700, samples: 5, cached_pct: 0 }] }], aBaseline(), 60, "p95");
-    expect(lines.map((line) => [line.label, line.points.length])).toEqual([["KV-aware, live", 1], ["KV-aware, baseline at 60", 1], ["Round robin, baseline at 60", 1]]);
+    const lines = turnLines([{ mode: "kv", turns: [{ turn: 1, ttft_ms_p50: 190, ttft_ms_p95: 700, samples: 5, cached_pct: 0 }] }], matchLevel(aBaseline(), 60), "p95");
+    expect(lines.map((line) => [line.label, line.points.length])).toEqual([["KV-aware, live", 1], ["KV-aware, baseline", 1], ["Round robin, baseline", 1]]);
     expect(inWords(lines)).toContain("KV-aware, live: turn 1 700 ms.");
-    expect(turnLines([], null, null, "p50")).toEqual([]);
+    expect(turnLines([], null, "p50")).toEqual([]);
     expect(ticks(390)).toEqual([0, 100, 200, 300, 400]);
     expect(ticks(9).length).toBeLessThan(7);
   });

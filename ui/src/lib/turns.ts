@@ -1,6 +1,6 @@
 /** Lines of the chart of TTFT by turn number, and its scales. */
-import type { Baseline, ModeFigures, TurnNumberFigures } from "../api/types";
-import { KV, matchLevel, RR } from "./baseline";
+import type { ModeFigures, TurnNumberFigures } from "../api/types";
+import { cellOf, KV, type Match, RR } from "./baseline";
 import { number } from "./format";
 import { modeName } from "./mode";
 
@@ -15,12 +15,11 @@ const pointsOf = (turns: readonly TurnNumberFigures[], percentile: Percentile): 
   });
 
 /** What was measured by mode, then the baseline's two modes at the level that matches. */
-export function turnLines(byMode: readonly ModeFigures[], baseline: Baseline | null, concurrency: number | null, percentile: Percentile): TurnLine[] {
+export function turnLines(byMode: readonly ModeFigures[], match: Match | null, percentile: Percentile): TurnLine[] {
   const live = byMode.map((figures): TurnLine => ({ mode: figures.mode, label: `${modeName(figures.mode)}, live`, live: true, points: pointsOf(figures.turns, percentile) }));
-  const match = matchLevel(baseline, concurrency);
   const fixed = [KV, RR].flatMap((mode): TurnLine[] => {
-    const cell = match?.level.cells.find((each) => each.mode === mode);
-    return cell && match ? [{ mode, label: `${modeName(mode)}, baseline at ${match.level.concurrency}`, live: false, points: pointsOf(cell.turns, percentile) }] : [];
+    const cell = cellOf(match?.level, mode);
+    return cell ? [{ mode, label: `${modeName(mode)}, baseline`, live: false, points: pointsOf(cell.turns, percentile) }] : [];
   });
   return [...live, ...fixed].filter((line) => line.points.length > 0);
 }
@@ -29,7 +28,7 @@ export function turnLines(byMode: readonly ModeFigures[], baseline: Baseline | n
 export function ticks(largest: number): number[] {
   const rough = Math.max(largest, 1) / 4;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = ([1, 2, 2.5, 5, 10].find((factor) => factor * power >= rough) ?? 10) * power;
+  const step = ([1, 2, 5, 10].find((factor) => factor * power >= rough) ?? 10) * power;
   return Array.from({ length: Math.ceil(Math.max(largest, 1) / step) + 1 }, (_, index) => index * step);
 }
 

@@ -10,7 +10,7 @@ import { KpiCards } from "../components/dashboard/KpiCards";
 import { LivePanel } from "../components/dashboard/LivePanel";
 import { TimeCharts } from "../components/dashboard/TimeCharts";
 import { TurnChart } from "../components/dashboard/TurnChart";
-import { comparedConcurrency } from "../lib/baseline";
+import { liveMatch } from "../lib/baseline";
 import { useSearch } from "../lib/search";
 import { turnLines } from "../lib/turns";
 import "./Dashboard.css";
@@ -22,8 +22,8 @@ export function Dashboard() {
   const [minutes, setMinutes] = useSearch("minutes", ["5", "15"]);
   const [percentile, setPercentile] = useSearch("turn", ["p50", "p95"]);
   const load = state?.load ?? null;
-  const concurrency = comparedConcurrency(load);
-  const lines = useMemo(() => turnLines(load?.by_mode ?? [], fetched.baseline, concurrency, percentile), [load, fetched.baseline, concurrency, percentile]);
+  const match = useMemo(() => liveMatch(fetched.baseline, load), [fetched.baseline, load]);
+  const lines = useMemo(() => turnLines(load?.by_mode ?? [], match, percentile), [load, match, percentile]);
   if (!state) return <section className="panel muted">{connection === "down" ? "The server cannot be reached. It is tried again." : "Waiting for the first figures."}</section>;
   return (
     <>
@@ -45,7 +45,10 @@ export function Dashboard() {
             <Choice label="Percentile" name="turn" value={percentile} choices={{ p50: "p50", p95: "p95" }} onChoose={setPercentile} />
           </header>
           <TurnChart lines={lines} percentile={percentile} />
-          <p className="muted small">Live lines are measured since load was last started. A follow-up that finds its history cached skips most of the work before its first token.</p>
+          <p className="muted small">
+            Solid: live, since load was last started.{match && ` Dashed: the baseline at ${match.exact ? "" : "the nearest level, "}${match.level.concurrency} conversations.`} A follow-up whose history is cached skips most of the work before its
+            first token.
+          </p>
         </section>
       </div>
       <BenchmarkTable state={state} fetched={fetched} />

@@ -1,10 +1,10 @@
 /** All levels of the baseline: the whole curve, with the levels where KV-aware routing loses. */
 import type { FetchedBaseline } from "../../api/baseline";
-import type { Baseline, BaselineLevel, Slos, State } from "../../api/types";
-import { capacity, cellOf, comparedConcurrency, KV, losses, matchLevel, RR, whyNone } from "../../lib/baseline";
+import type { Baseline, BaselineCell, BaselineLevel, Slos, State } from "../../api/types";
+import { capacity, cellOf, KV, liveMatch, losses, RR, whyNone } from "../../lib/baseline";
 import { DASH, duration, number } from "../../lib/format";
 import { improvement, standing } from "../../lib/slo";
-import { STANDING_WORDS } from "./ComparisonTable";
+import { Held } from "./Held";
 
 export function BenchmarkTable({ state, fetched }: { state: State; fetched: FetchedBaseline }) {
   const { baseline, error } = fetched;
@@ -34,7 +34,7 @@ const facts = (baseline: Baseline): string =>
 
 function Levels({ baseline, state }: { baseline: Baseline; state: State }) {
   const { slos } = state;
-  const current = matchLevel(baseline, comparedConcurrency(state.load));
+  const current = liveMatch(baseline, state.load);
   return (
     <>
       <div className="scroll" tabIndex={0} role="region" aria-label="Benchmark">
@@ -72,23 +72,21 @@ function Level({ level, slos, current }: { level: BaselineLevel; slos: Slos; cur
       <th scope="row">
         {level.concurrency} {current && <span className="badge">now</span>}
       </th>
-      <Held value={rr?.ttft_ms.p95} objective={slos.ttft_p95_ms} samples={rr?.requests} />
-      <Held value={kv?.ttft_ms.p95} objective={slos.ttft_p95_ms} samples={kv?.requests} />
+      <Objective value={rr?.ttft_ms.p95} objective={slos.ttft_p95_ms} cell={rr} />
+      <Objective value={kv?.ttft_ms.p95} objective={slos.ttft_p95_ms} cell={kv} />
       <Improvement percent={improvement(rr?.ttft_ms.p95, kv?.ttft_ms.p95)} />
-      <Held value={rr?.tpot_ms.p95} objective={slos.tpot_p95_ms} samples={rr?.requests} />
-      <Held value={kv?.tpot_ms.p95} objective={slos.tpot_p95_ms} samples={kv?.requests} />
+      <Objective value={rr?.tpot_ms.p95} objective={slos.tpot_p95_ms} cell={rr} />
+      <Objective value={kv?.tpot_ms.p95} objective={slos.tpot_p95_ms} cell={kv} />
       <Improvement percent={improvement(rr?.tpot_ms.p95, kv?.tpot_ms.p95)} />
     </tr>
   );
 }
 
-function Held({ value, objective, samples }: { value: number | null | undefined; objective: number; samples: number | undefined }) {
-  const stands = standing(value, objective);
-  const words = STANDING_WORDS[stands];
+function Objective({ value, objective, cell }: { value: number | null | undefined; objective: number; cell: BaselineCell | null }) {
+  const failed = cell && cell.errors > 0 ? `, ${number(cell.errors)} failed` : "";
   return (
-    <td className="number" title={words ? `${words}, of ${number(samples)} requests` : undefined}>
-      <span className={`value ${stands}`}>{number(value, objective < 100 ? 1 : 0)}</span>
-      {words && <span className="visually-hidden">, {words}</span>}
+    <td className="number">
+      <Held text={number(value, objective < 100 ? 1 : 0)} stands={standing(value, objective)} more={`, of ${number(cell?.requests)} requests${failed}`} />
     </td>
   );
 }

@@ -2,7 +2,8 @@
 import type { BaselineCell, BaselineFigures, Figures, Slos, WindowFigures } from "../../api/types";
 import { difference } from "../../lib/baseline";
 import { DASH, ms, number, seconds } from "../../lib/format";
-import { type Standing, standing } from "../../lib/slo";
+import { standing } from "../../lib/slo";
+import { Held } from "./Held";
 
 type Row = {
   name: string;
@@ -48,8 +49,6 @@ const ROWS: readonly Row[] = [
   },
 ];
 
-export const STANDING_WORDS: Record<Standing, string> = { good: "within the objective", near: "close to the objective", missed: "misses the objective", unknown: "" };
-
 type Props = { liveName: string; window: WindowFigures | null; rr: BaselineCell | null; slos: Slos };
 
 export function ComparisonTable({ liveName, window, rr, slos }: Props) {
@@ -90,9 +89,7 @@ function Compared({ row, figures, rr, slos }: { row: Row; figures: Figures | nul
       <td className="number live">{row.format(figures?.p50)}</td>
       <td className="number rr">{row.format(rr?.p50)}</td>
       <td className="number live">
-        <span className={`value ${stands}`} title={STANDING_WORDS[stands] || undefined}>{row.format(figures?.p95)}</span>
-        {stands !== "unknown" && <span className="visually-hidden">, {STANDING_WORDS[stands]}</span>}
-        {stands !== "unknown" && <span className={`stand ${stands}`} aria-hidden="true">{{ good: "✓", near: "~", missed: "✕" }[stands]}</span>}
+        <Held text={row.format(figures?.p95)} stands={stands} />
       </td>
       <td className="number rr">{row.format(rr?.p95)}</td>
       <td className={`number gain ${gain?.better === false ? "worse" : gain?.better ? "better" : ""}`}>{gain?.text ?? DASH}</td>

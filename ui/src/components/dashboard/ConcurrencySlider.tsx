@@ -42,7 +42,7 @@ export function ConcurrencySlider({ connection, state, load }: { connection: Con
         </div>
       </div>
       <p className="muted small">
-        {number(active)} of {number(shown)} active, {number(in_flight)} waiting for or reading an answer
+        {active > shown ? `${number(active)} active until the surplus has ended` : `${number(active)} of ${number(shown)} active`}, {number(in_flight)} waiting for or reading an answer
       </p>
     </div>
   );
@@ -52,11 +52,11 @@ export function ConcurrencySlider({ connection, state, load }: { connection: Con
 export function Arrivals({ load, perSecond }: { load: Snapshot; perSecond: number }) {
   const { active, in_flight } = load.conversations;
   return (
-    <div className="slider">
+    <div className="slider arrivals">
       <span>New conversations</span>
       <output>{number(perSecond, 2)}/s</output>
       <p className="muted small">
-        They arrive at their own pace, so their number is not set. {number(active)} active, {number(in_flight)} waiting for or reading an answer
+        {number(active)} active, {number(in_flight)} waiting for or reading an answer
       </p>
     </div>
   );

@@ -3,8 +3,8 @@ import { useRef } from "react";
 import type { FetchedBaseline } from "../../api/baseline";
 import type { Connection } from "../../api/feed";
 import type { HistoryPoint, State } from "../../api/types";
-import { cellOf, comparedConcurrency, describe, matchLevel, RR, whyNone } from "../../lib/baseline";
-import { caveats, type Steady, steady } from "../../lib/comparable";
+import { cellOf, describe, liveMatch, RR, whyNone } from "../../lib/baseline";
+import { allFine, caveats, type Steady, steady } from "../../lib/comparable";
 import { modeName } from "../../lib/mode";
 import { ComparisonTable } from "./ComparisonTable";
 import { Arrivals, ConcurrencySlider } from "./ConcurrencySlider";
@@ -16,7 +16,7 @@ export function LivePanel({ connection, state, points, fetched }: Props) {
   const { baseline, error } = fetched;
   const settings = useRef<Steady | null>(null);
   settings.current = steady(settings.current, state);
-  const match = matchLevel(baseline, comparedConcurrency(load));
+  const match = liveMatch(baseline, load);
   const arrivals = load?.settings.arrivals_per_second ?? null;
   const notes = caveats(state, points, settings.current, baseline);
   if (state.router.mode === RR) notes.unshift("Live is round robin too: expect no difference.");
@@ -38,7 +38,8 @@ export function LivePanel({ connection, state, points, fetched }: Props) {
         <BaselineLine state={state} text={baseline && match ? describe(baseline, match) : null} error={error} />
         <ul className="caveats" aria-label="Notes on the comparison">
           {!isRunning && <li>{load ? "Load is stopped: press Start to see live figures." : "No load generator runs here, so there are no live figures."}</li>}
-          {isRunning && notes.length === 0 && match?.exact && <li className="fine">The window is full, and neither mode nor load changed in it.</li>}
+          {connection !== "open" && <li>The connection is lost: these are the last figures that came.</li>}
+          {connection === "open" && isRunning && notes.length === 0 && match?.exact && <li className="fine">{allFine(state, settings.current)}</li>}
           {notes.map((note) => (
             <li key={note}>{note}</li>
           ))}

@@ -33,7 +33,7 @@ export function TimeCharts({ state, points, minutes }: { state: State; points: r
       <TimeChart title="TTFT" lines={[p50, p95]} {...ttft} format={ms} overlay={{ span, marks, top: 100, objective: slo(slos.ttft_p95_ms) }} />
       <TimeChart title="TPOT" lines={[p50, p95]} {...tpot} format={ms} overlay={{ span, marks, top: 10, objective: slo(slos.tpot_p95_ms) }} />
       <TimeChart
-        title="In flight per worker"
+        title="In flight"
         lines={workers.map((worker) => ({ label: worker.name, colour: workerColour(worker.id) }))}
         {...load}
         format={whole}

@@ -9,7 +9,7 @@ const FRAME = { left: 46, right: 12, top: 12, bottom: 34 };
 
 export function TurnChart({ lines, percentile }: { lines: readonly TurnLine[]; percentile: Percentile }) {
   const points = lines.flatMap((line) => line.points);
-  const marks = ticks(Math.max(...points.map((point) => point.value), 10));
+  const marks = ticks(Math.max(...points.map((point) => point.value), 50));
   const top = marks[marks.length - 1] ?? 1;
   const turns = Math.max(5, ...points.map((point) => point.turn));
   const x = (turn: number) => FRAME.left + 12 + ((turn - 1) / (turns - 1)) * (WIDTH - FRAME.left - FRAME.right - 24);

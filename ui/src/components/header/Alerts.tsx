@@ -19,21 +19,21 @@ export function Alerts({ load }: { load: Snapshot | null }) {
   return (
     <div className="alerts">
       {shown && (
-        <Alert text={shown.text} onDismiss={() => setHidden(shown.kind)}>
+        <Alert of="load" text={shown.text} onDismiss={() => setHidden(shown.kind)}>
           {shown.count > 0 && <span className="small">{number(shown.count)} failed in the last minute</span>}
         </Alert>
       )}
       {notices.map((notice) => (
-        <Alert key={notice.id} text={notice.text} onDismiss={() => dismiss(notice.id)} />
+        <Alert key={notice.id} of="viewer" text={notice.text} onDismiss={() => dismiss(notice.id)} />
       ))}
     </div>
   );
 }
 
 /** A count beside the text changes every second and is not part of what is announced. */
-function Alert({ text, onDismiss, children }: { text: string; onDismiss: () => void; children?: React.ReactNode }) {
+function Alert({ of, text, onDismiss, children }: { of: "load" | "viewer"; text: string; onDismiss: () => void; children?: React.ReactNode }) {
   return (
-    <div className="alert">
+    <div className={`alert ${of}`}>
       <span aria-hidden="true">!</span>
       <p role="alert">{text}</p>
       {children}
