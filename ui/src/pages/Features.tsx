@@ -151,7 +151,7 @@ function Load({ state: { load } }: { state: State }) {
       figures={[
         { label: "state", value: load.phase },
         { label: "conversations", value: number(load.conversations.active) },
-        { label: "requests/s", value: number(load.window.rps, 1) },
+        { label: "requests/s, 60 s", value: number(load.window.rps, 1) },
       ]}
       words="Holds conversations as users would: each turn resends the whole history. It measures what a client feels, not what a server says of itself."
     >

@@ -14,7 +14,7 @@ export function Part({ box, title, lines, pulse, colour = "var(--line)", childre
   return (
     <g transform={`translate(${box.x} ${box.y})`}>
       <rect className="box" width={box.w} height={box.h} rx="12" style={{ stroke: colour }} />
-      {pulse !== undefined && <rect data-pulse={pulse} className="pulse" width={box.w} height={box.h} rx="12" />}
+      {pulse !== undefined && <rect data-pulse={pulse} className="pulse" width={box.w} height={box.h} rx="12" style={{ stroke: colour, fill: colour }} />}
       <text className="title" x={PAD} y={TITLE_Y}>
         {title}
       </text>

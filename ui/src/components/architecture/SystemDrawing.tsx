@@ -47,8 +47,8 @@ export function SystemDrawing({ state }: { state: State }) {
             ? [
                 { label: "state", value: load.phase },
                 { label: "conversations", value: number(load.conversations.active) },
-                { label: "requests/s", value: number(load.window.rps, 1) },
-                ...(isNarrow ? [] : [{ label: "tokens/s", value: number(load.window.tops) }]),
+                { label: "requests/s, 60 s", value: number(load.window.rps, 1) },
+                ...(isNarrow ? [] : [{ label: "tokens/s, 60 s", value: number(load.window.tops) }]),
               ]
             : [{ label: "any OpenAI client", value: "" }]
         }

@@ -6,11 +6,9 @@ import { usePoll } from "../../lib/poll";
 
 export type Flow = { flights: Flight[]; newest: number | null; rates: Map<number, number> | null };
 
-/** More than are drawn, so that rates hold when requests are many. */
-const LIMIT = 4 * MOST_FLIGHTS;
 
 export function useFlow(): Flow {
-  const { value } = usePoll((signal) => api.decisions(LIMIT, signal), "flow", LOOK_MS);
+  const { value } = usePoll((signal) => api.decisions(MOST_FLIGHTS, signal), "flow", LOOK_MS);
   const [flow, setFlow] = useState<Flow & { log: Log }>(() => ({ flights: [], newest: null, rates: null, log: emptyLog(Date.now()) }));
   useEffect(() => {
     if (!value) return;
