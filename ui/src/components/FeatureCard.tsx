@@ -3,11 +3,11 @@ import type { ReactNode } from "react";
 import "./FeatureCard.css";
 
 export type Figure = { label: string; value: string };
-type Props = { title: string; figures: Figure[]; words: string; /** Such as "simulated". */ mark?: string | undefined; children?: ReactNode };
+type Props = { title: string; figures: Figure[]; words: string; /** Such as "simulated". */ mark?: string | undefined; /** Takes the room of two. */ wide?: boolean; children?: ReactNode };
 
-export function FeatureCard({ title, figures, words, mark, children }: Props) {
+export function FeatureCard({ title, figures, words, mark, wide = false, children }: Props) {
   return (
-    <section className="panel feature" aria-label={title}>
+    <section className={wide ? "panel feature wide" : "panel feature"} aria-label={title}>
       <h2>
         {title} {mark && <span className="badge simulated">{mark}</span>}
       </h2>

@@ -3,9 +3,9 @@ import type { ReactNode } from "react";
 
 export function Scroll({ label, children }: { label: string; children: ReactNode }) {
   return (
-    // A region that scrolls has to be reachable without a mouse.
+    // What scrolls has to be reachable without a mouse.
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
-    <div className="scroll" role="region" aria-label={label} tabIndex={0}>
+    <div className="scroll" role="group" aria-label={label} tabIndex={0}>
       {children}
     </div>
   );

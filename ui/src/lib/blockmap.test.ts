@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { blockMap, cellPath, followed } from "./blockmap";
+import { blockMap, blocksPerCell, cellPath, followed } from "./blockmap";
 
 const candidates = [
   { worker: 2, overlap_blocks: 3 },
@@ -16,7 +16,7 @@ describe("the block map", () => {
   });
 
   it("lets several blocks share a cell when there are many", () => {
-    const map = blockMap({ blocks: 7, winner: 2, candidates }, 4);
+    const map = blockMap({ blocks: 7, winner: 2, candidates }, blocksPerCell(7, 4));
     expect(map.perCell).toBe(2);
     expect(map.rows[1]?.cells).toEqual(["held", "part", "computed", "computed"]);
     expect(blockMap({ blocks: 1000, winner: null, candidates }).rows[0]?.cells).toHaveLength(200);

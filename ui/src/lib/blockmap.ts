@@ -13,8 +13,10 @@ export type BlockMap = { blocks: number; perCell: number; rows: MapRow[] };
 /** The least that a decision and a turn's record have in common. */
 export type Choice = { blocks: number; winner: number | null; candidates: ReadonlyArray<{ worker: number; overlap_blocks: number }> };
 
-export function blockMap(choice: Choice, mostCells: number = MOST_CELLS): BlockMap {
-  const perCell = Math.max(1, Math.ceil(choice.blocks / mostCells));
+/** Blocks that have to share a cell. */
+export const blocksPerCell = (blocks: number, mostCells: number = MOST_CELLS): number => Math.max(1, Math.ceil(blocks / mostCells));
+
+export function blockMap(choice: Choice, perCell: number = blocksPerCell(choice.blocks)): BlockMap {
   const count = Math.ceil(choice.blocks / perCell);
   const rows = [...choice.candidates]
     .sort((one, other) => one.worker - other.worker)

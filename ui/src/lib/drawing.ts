@@ -114,13 +114,16 @@ export function pointOn([from, one, two, to]: Curve, t: number): Point {
 /** How long a dot takes from the load generator to its worker. */
 export const FLIGHT_MS = 1800;
 
+/** When a dot comes to the router, of its whole way. */
+export const AT_ROUTER = 0.55;
+
 /** Where a dot is, from 0 to 1 of its way; `null` while it is inside a box. */
 export function dotAt(layout: Layout, worker: number, progress: number): Point | null {
   const last = layout.toWorker[worker];
   if (!last || progress < 0 || progress > 1) return null;
   if (progress < 0.25) return pointOn(layout.toFrontend, progress / 0.25);
   if (progress < 0.35) return null;
-  if (progress < 0.55) return pointOn(layout.toRouter, (progress - 0.35) / 0.2);
+  if (progress < AT_ROUTER) return pointOn(layout.toRouter, (progress - 0.35) / 0.2);
   if (progress < 0.65) return null;
   return pointOn(last, (progress - 0.65) / 0.35);
 }

@@ -30,7 +30,18 @@ describe("requests as they flow", () => {
   it("starts anew with the server", () => {
     const { log } = look(emptyLog(0), [decided(50, 0, 9)], 0);
     const again = look(log, [decided(2, 0, 1)], 1000);
-    expect(again).toEqual({ log: { newest: 2, sinceMs: 1000, seen: [] }, flights: [] });
+    expect(again).toEqual({ log: { newest: 2, sinceMs: 1000, lookedMs: 1000, seen: [] }, flights: [] });
+  });
+
+  it("starts anew after a pause", () => {
+    const { log } = look(emptyLog(0), [decided(50, 0, 9)], 0);
+    expect(look(log, [decided(90, 0, 60)], 50_000)).toMatchObject({ flights: [], log: { newest: 90, sinceMs: 50_000 } });
+  });
+
+  it("counts requests that a look was too short for", () => {
+    const { log } = look(emptyLog(0), [decided(10, 0, 1)], 0);
+    const next = look(log, [decided(30, 1, 2), decided(29, 0, 2)], 1000).log;
+    expect(rates(next, 2000)).toEqual(new Map([[0, 5], [1, 5]]));
   });
 
   it("counts requests a second by worker, over what has been seen", () => {

@@ -5,36 +5,39 @@
 import type { Decision } from "../api/types";
 
 export type Flight = { number: number; worker: number; delayMs: number };
-export type Seen = { number: number; worker: number; seenMs: number };
-export type Log = { newest: number | null; sinceMs: number; seen: Seen[] };
+export type Seen = { worker: number; seenMs: number; /** Requests that it stands for: more than one where a look did not show all. */ weight: number };
+export type Log = { newest: number | null; sinceMs: number; lookedMs: number; seen: Seen[] };
 
 /** Looks are this far apart; dots of one look leave within it. */
 export const LOOK_MS = 1000;
 /** At most this many dots leave after one look, the latest ones. */
 export const MOST_FLIGHTS = 16;
+const LONGEST_PAUSE_MS = 4 * LOOK_MS;
 /** Rates are over this long. */
 export const HORIZON_MS = 20_000;
 
-export const emptyLog = (nowMs: number): Log => ({ newest: null, sinceMs: nowMs, seen: [] });
+export const emptyLog = (nowMs: number): Log => ({ newest: null, sinceMs: nowMs, lookedMs: nowMs, seen: [] });
 
 /**
  * What is new since the last look. The first look sends nothing: those requests are on their way
- * already. A number below the newest one means that the server started anew.
+ * already. Neither does one after a pause (a page in the background does not look), or when
+ * numbers begin anew with the server.
  */
 export function look(log: Log, decisions: ReadonlyArray<Decision>, nowMs: number): { log: Log; flights: Flight[] } {
   const ordered = [...decisions].sort((one, other) => one.number - other.number);
   const last = ordered.at(-1);
-  if (!last) return { log: { ...log, newest: log.newest ?? 0 }, flights: [] };
-  if (log.newest === null || last.number < log.newest) {
-    return { log: { newest: last.number, sinceMs: nowMs, seen: [] }, flights: [] };
+  if (!last) return { log: { ...log, newest: log.newest ?? 0, lookedMs: nowMs }, flights: [] };
+  if (log.newest === null || last.number < log.newest || nowMs - log.lookedMs > LONGEST_PAUSE_MS) {
+    return { log: { newest: last.number, sinceMs: nowMs, lookedMs: nowMs, seen: [] }, flights: [] };
   }
   const { newest } = log;
   const fresh = ordered.filter((decision) => decision.number > newest);
+  const weight = (last.number - newest) / Math.max(1, fresh.length);
   const seen = [
     ...log.seen.filter((one) => nowMs - one.seenMs < HORIZON_MS),
-    ...fresh.map((decision) => ({ number: decision.number, worker: decision.winner, seenMs: nowMs })),
+    ...fresh.map((decision) => ({ worker: decision.winner, seenMs: nowMs, weight })),
   ];
-  return { log: { newest: last.number, sinceMs: log.sinceMs, seen }, flights: spread(fresh.slice(-MOST_FLIGHTS)) };
+  return { log: { newest: last.number, sinceMs: log.sinceMs, lookedMs: nowMs, seen }, flights: spread(fresh.slice(-MOST_FLIGHTS)) };
 }
 
 /** In the rhythm in which they were decided, within one look. */
@@ -51,7 +54,7 @@ export function rates(log: Log, nowMs: number): Map<number, number> | null {
   if (log.newest === null || spanMs < 2 * LOOK_MS) return null;
   const counts = new Map<number, number>();
   for (const one of log.seen) {
-    if (nowMs - one.seenMs < HORIZON_MS) counts.set(one.worker, (counts.get(one.worker) ?? 0) + 1000 / spanMs);
+    if (nowMs - one.seenMs < HORIZON_MS) counts.set(one.worker, (counts.get(one.worker) ?? 0) + (1000 * one.weight) / spanMs);
   }
   return counts;
 }

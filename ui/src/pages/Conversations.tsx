@@ -8,6 +8,7 @@ import { StatusBadge } from "../components/StatusBadge";
 import { clock, duration, number } from "../lib/format";
 import { usePoll } from "../lib/poll";
 import { useQuery } from "../lib/route";
+import { useState } from "react";
 import "./Conversations.css";
 
 const LIMIT = 100;
@@ -29,9 +30,13 @@ export function Conversations() {
   const [asked, order] = [query.get("status"), query.get("sort")];
   const status = isStatus(asked) ? asked : null;
   const sort = isSort(order) ? order : "newest";
-  const { value, error } = usePoll((signal) => api.conversations({ limit: LIMIT, status, sort }, signal), `${status}/${sort}`, 5000);
+  const { value: fresh, error } = usePoll((signal) => api.conversations({ limit: LIMIT, status, sort }, signal), `${status}/${sort}`, 5000);
+  // Another filter shows the old rows until the new ones have come: no flash of nothing.
+  const [kept, setKept] = useState(fresh);
+  if (fresh && fresh !== kept) setKept(fresh);
+  const value = fresh ?? kept;
   return (
-    <section className="panel">
+    <section className="panel" aria-busy={!fresh}>
       <header className="page-head">
         <h1>Conversations</h1>
         <div className="tools">

@@ -77,11 +77,10 @@ function Serving({ state }: { state: State }) {
         title="Speculative decoding"
         mark={state.simulated ? "simulated" : undefined}
         figures={[
-          { label: "drafted tokens kept", value: percent(spec?.acceptancePct) },
+          { label: spec ? `kept: ${number(spec.accepted)} of ${number(spec.drafted)}` : "drafted tokens kept", value: percent(spec?.acceptancePct) },
           { label: "tokens a step", value: number(spec?.tokensPerStep, 2) },
-          { label: "kept of drafted", value: spec ? `${number(spec.accepted)} of ${number(spec.drafted)}` : "—" },
         ]}
-        words={spec ? "A draft proposes tokens and the model keeps those that it would have said. On simulated workers, keeping is drawn from probabilities per position." : "The workers that run now draft nothing; other profiles do."}
+        words={spec ? "A draft proposes tokens, and the model keeps those that it would have said. On simulated workers, keeping is drawn from probabilities per position." : "The workers that run now draft nothing; other profiles do."}
       />
       <FeatureCard
         title="One queue, with cancellation"
@@ -101,7 +100,7 @@ function Reaching({ state }: { state: State }) {
   const curl = `curl ${base}/v1/chat/completions -H 'content-type: application/json' \\\n  -d '{"model":"${state.model}","stream":true,"messages":[{"role":"user","content":"What is a TLB?"}]}'`;
   return (
     <>
-      <FeatureCard title="OpenAI-compatible API" figures={[]} words="Any OpenAI client works: chat and plain completions, streamed or whole. Errors are OpenAI's objects and name the field.">
+      <FeatureCard wide title="OpenAI-compatible API" figures={[]} words="Any OpenAI client works: chat and plain completions, streamed or whole. Errors are OpenAI's objects and name the field.">
         <pre>{curl}</pre>
         <div className="actions">
           <CopyButton text={curl} label="Copy the command" />
@@ -137,7 +136,7 @@ function laboratoryFigures(status: BaselineStatus, baseline: Baseline | null): F
   if (status.state !== "ready") return [{ label: "baseline", value: status.state === "failed" ? "failed" : "none" }];
   const cells = baseline?.levels.flatMap((level) => level.cells) ?? [];
   return [
-    { label: "baseline run", value: status.run_id },
+    { label: "baseline run", value: status.run_id.replace(/^virtual-/, "") },
     { label: "levels of load", value: number(baseline?.levels.length) },
     { label: "requests", value: number(baseline && cells.reduce((sum, cell) => sum + cell.requests, 0)) },
   ];
@@ -147,11 +146,12 @@ function Load({ state: { load } }: { state: State }) {
   if (!load) return null;
   return (
     <FeatureCard
+      wide
       title="Load generator"
       figures={[
         { label: "state", value: load.phase },
         { label: "conversations", value: number(load.conversations.active) },
-        { label: "requests/s", value: number(load.window.rps, 1) },
+        { label: "requests/s, 60 s", value: number(load.window.rps, 1) },
       ]}
       words="Holds conversations as users would: each turn resends the whole history. It measures what a client feels, not what a server says of itself."
     >

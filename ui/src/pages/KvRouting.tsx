@@ -7,7 +7,6 @@ import { BlockMapPanel } from "../components/routing/BlockMapPanel";
 import { DecisionPanel } from "../components/routing/DecisionPanel";
 import { HitRates } from "../components/routing/HitRates";
 import { HowItWorks } from "../components/routing/HowItWorks";
-import { looksAtCaches, modeName } from "../lib/mode";
 import { usePoll } from "../lib/poll";
 import { useQuery } from "../lib/route";
 
@@ -22,10 +21,7 @@ export function KvRouting() {
   const asked = Number(query.get("decision") ?? Number.NaN);
   return (
     <>
-      {!looksAtCaches(state.router.mode) && (
-        <Notice>The router is in mode “{modeName(state.router.mode)}” and does not look at caches: hits happen by chance.</Notice>
-      )}
-      <HowItWorks blockSize={state.block_size} />
+      <HowItWorks blockSize={state.block_size} mode={state.router.mode} />
       <BlockMapPanel state={state} decisions={decisions} shown={query.get("show")} show={(show) => change({ show })} />
       <DecisionPanel decisions={decisions} router={state.router} pinned={Number.isInteger(asked) ? asked : null} pin={(number) => change({ decision: number === null ? null : String(number) })} />
       {state.load && <HitRates load={state.load} />}

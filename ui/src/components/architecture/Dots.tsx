@@ -1,14 +1,14 @@
 /**
  * Requests on their way, one dot each. A pool of circles is moved by hand in animation frames:
- * thirty renderings a second for some circles would be a waste.
+ * thirty renderings a second for some circles would be a waste. Boxes that a dot reaches light up for a moment.
  */
 import { useEffect, useRef } from "react";
-import { dotAt, FLIGHT_MS, type Layout } from "../../lib/drawing";
+import { AT_ROUTER, dotAt, FLIGHT_MS, type Layout } from "../../lib/drawing";
 import type { Flight } from "../../lib/flow";
 import { workerColour } from "../../lib/mode";
 
 const POOL = 48;
-type Moving = { worker: number; startMs: number };
+type Moving = { worker: number; startMs: number; /** Of its way, when last drawn. */ before: number };
 
 type Props = { layout: Layout; flights: Flight[]; /** Which box a worker's requests go to. */ boxOf(worker: number): number };
 
@@ -19,9 +19,10 @@ export function Dots({ layout, flights, boxOf }: Props) {
   drawn.current = { layout, boxOf };
   useEffect(() => {
     const now = performance.now();
-    moving.current.push(...flights.map(({ worker, delayMs }) => ({ worker, startMs: now + delayMs })));
+    moving.current.push(...flights.map(({ worker, delayMs }) => ({ worker, startMs: now + delayMs, before: 0 })));
     let frame = 0;
     const draw = (nowMs: number) => {
+      for (const dot of moving.current) lightUp(group.current, dot, (nowMs - dot.startMs) / FLIGHT_MS);
       moving.current = moving.current.filter((dot) => nowMs - dot.startMs < FLIGHT_MS).slice(-POOL);
       for (let index = 0; index < POOL; index += 1) place(group.current?.children[index], moving.current[index], nowMs, drawn.current);
       if (moving.current.length > 0) frame = requestAnimationFrame(draw);
@@ -36,6 +37,14 @@ export function Dots({ layout, flights, boxOf }: Props) {
       ))}
     </g>
   );
+}
+
+function lightUp(group: SVGGElement | null, dot: Moving, progress: number) {
+  for (const [name, at] of [["router", AT_ROUTER], [String(dot.worker), 1]] as const) {
+    if (dot.before >= at || progress < at) continue;
+    group?.ownerSVGElement?.querySelector(`[data-pulse="${name}"]`)?.animate([{ opacity: 0.2 }, { opacity: 0 }], { duration: 700, easing: "ease-out" });
+  }
+  dot.before = progress;
 }
 
 function place(circle: Element | undefined, dot: Moving | undefined, nowMs: number, drawn: { layout: Layout; boxOf(worker: number): number }) {

@@ -6,15 +6,15 @@ import { number, percent } from "../../lib/format";
 import { workerColour } from "../../lib/mode";
 
 type Line = { label: string; value: string };
-type PartProps = { box: Box; title: string; lines: Line[]; /** Another value lets the box light up once. */ pulse?: number | null; colour?: string; children?: ReactNode };
+type PartProps = { box: Box; title: string; lines: Line[]; /** Its name for those who let it light up. */ pulse?: string; colour?: string; children?: ReactNode };
 
 const [PAD, TITLE_Y, FIRST_Y, LINE_HEIGHT] = [14, 26, 52, 22];
 
-export function Part({ box, title, lines, pulse = null, colour = "var(--line)", children }: PartProps) {
+export function Part({ box, title, lines, pulse, colour = "var(--line)", children }: PartProps) {
   return (
     <g transform={`translate(${box.x} ${box.y})`}>
       <rect className="box" width={box.w} height={box.h} rx="12" style={{ stroke: colour }} />
-      {pulse !== null && <rect key={pulse} className="pulse" width={box.w} height={box.h} rx="12" />}
+      {pulse !== undefined && <rect data-pulse={pulse} className="pulse" width={box.w} height={box.h} rx="12" style={{ stroke: colour, fill: colour }} />}
       <text className="title" x={PAD} y={TITLE_Y}>
         {title}
       </text>
@@ -44,7 +44,7 @@ function Meter({ x, y, width, share, second = 0, colour }: { x: number; y: numbe
   );
 }
 
-export function WorkerPart({ box, worker, rate, pulse }: { box: Box; worker: WorkerState; rate: number | null; pulse: number | null }) {
+export function WorkerPart({ box, worker, rate }: { box: Box; worker: WorkerState; rate: number | null }) {
   const colour = workerColour(worker.id);
   const { cache } = worker;
   const share = (blocks: number) => blocks / Math.max(1, cache.total_blocks);
@@ -55,7 +55,7 @@ export function WorkerPart({ box, worker, rate, pulse }: { box: Box; worker: Wor
   return (
     <g transform={`translate(${box.x} ${box.y})`}>
       <rect className="box" width={box.w} height={box.h} rx="12" style={{ stroke: colour }} />
-      {pulse !== null && <rect key={pulse} className="pulse" width={box.w} height={box.h} rx="12" style={{ stroke: colour, fill: colour }} />}
+      <rect data-pulse={worker.id} className="pulse" width={box.w} height={box.h} rx="12" style={{ stroke: colour, fill: colour }} />
       <circle cx={PAD + 5} cy={small ? 16 : 21} r="5" style={{ fill: colour }} />
       <text className="title" x={PAD + 17} y={small ? 21 : 26}>
         worker {worker.id}

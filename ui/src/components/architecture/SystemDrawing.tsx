@@ -47,8 +47,8 @@ export function SystemDrawing({ state }: { state: State }) {
             ? [
                 { label: "state", value: load.phase },
                 { label: "conversations", value: number(load.conversations.active) },
-                { label: "requests/s", value: number(load.window.rps, 1) },
-                ...(isNarrow ? [] : [{ label: "tokens/s", value: number(load.window.tops) }]),
+                { label: "requests/s, 60 s", value: number(load.window.rps, 1) },
+                ...(isNarrow ? [] : [{ label: "tokens/s, 60 s", value: number(load.window.tops) }]),
               ]
             : [{ label: "any OpenAI client", value: "" }]
         }
@@ -65,7 +65,7 @@ export function SystemDrawing({ state }: { state: State }) {
       <Part
         box={layout.router}
         title="Router"
-        pulse={still ? null : flow.newest}
+        pulse="router"
         colour={looksAtCaches(router.mode) ? "var(--kv)" : "var(--rr)"}
         lines={[
           { label: "mode", value: modeName(router.mode) },
@@ -83,7 +83,7 @@ export function SystemDrawing({ state }: { state: State }) {
       </Part>
       {state.workers.slice(0, shown).map((worker, index) => {
         const box = layout.workers[index];
-        return box && <WorkerPart key={worker.id} box={box} worker={worker} rate={rateOf(worker.id)} pulse={still ? null : (flow.lastTo.get(worker.id) ?? null)} />;
+        return box && <WorkerPart key={worker.id} box={box} worker={worker} rate={rateOf(worker.id)} />;
       })}
       {more > 0 && layout.workers[shown] && (
         <Part
@@ -103,7 +103,7 @@ function lastLines(decision: Decision | null) {
   const held = decision.candidates.find((candidate) => candidate.worker === decision.winner)?.overlap_blocks;
   return [
     { label: "the last went to", value: `worker ${decision.winner}` },
-    { label: "blocks held there", value: `${number(held)} of ${number(decision.blocks)}` },
+    { label: "blocks there", value: `${number(held)} of ${number(decision.blocks)}` },
   ];
 }
 

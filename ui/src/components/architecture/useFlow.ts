@@ -4,22 +4,18 @@ import { api } from "../../api/client";
 import { emptyLog, type Flight, type Log, LOOK_MS, look, MOST_FLIGHTS, rates } from "../../lib/flow";
 import { usePoll } from "../../lib/poll";
 
-export type Flow = { flights: Flight[]; newest: number | null; lastTo: Map<number, number>; rates: Map<number, number> | null };
+export type Flow = { flights: Flight[]; newest: number | null; rates: Map<number, number> | null };
 
-/** More than are drawn, so that rates hold when requests are many. */
-const LIMIT = 4 * MOST_FLIGHTS;
 
 export function useFlow(): Flow {
-  const { value } = usePoll((signal) => api.decisions(LIMIT, signal), "flow", LOOK_MS);
-  const [flow, setFlow] = useState<Flow & { log: Log }>(() => ({ flights: [], newest: null, lastTo: new Map(), rates: null, log: emptyLog(Date.now()) }));
+  const { value } = usePoll((signal) => api.decisions(MOST_FLIGHTS, signal), "flow", LOOK_MS);
+  const [flow, setFlow] = useState<Flow & { log: Log }>(() => ({ flights: [], newest: null, rates: null, log: emptyLog(Date.now()) }));
   useEffect(() => {
     if (!value) return;
     setFlow((before) => {
       const now = Date.now();
       const { log, flights } = look(before.log, value.decisions, now);
-      const lastTo = new Map(before.lastTo);
-      for (const flight of flights) lastTo.set(flight.worker, flight.number);
-      return { log, flights, lastTo, newest: log.newest, rates: rates(log, now) };
+      return { log, flights, newest: log.newest, rates: rates(log, now) };
     });
   }, [value]);
   return flow;

@@ -2,7 +2,7 @@
 import { useState } from "react";
 import { api } from "../../api/client";
 import type { Conversation, Decision, State, Turn } from "../../api/types";
-import { type BlockMap, blockMap, followed } from "../../lib/blockmap";
+import { blockMap, blocksPerCell, type Choice, followed } from "../../lib/blockmap";
 import { number } from "../../lib/format";
 import { usePoll } from "../../lib/poll";
 import { workerNumber } from "../../lib/timeline";
@@ -47,26 +47,30 @@ export function BlockMapPanel({ state, decisions, shown, show }: Props) {
   );
 }
 
-type Shown = { key: string; label: string; worker: number | null; map: BlockMap };
+type Shown = { key: string; label: string; choice: Choice };
 
-function Maps({ latest, earlier, caption }: { latest: Shown; earlier: Shown[]; caption: string }) {
-  const scale = Math.max(latest.map.blocks, ...earlier.map((one) => one.map.blocks));
+type MapsProps = { latest: Shown; earlier: Shown[]; caption: string; /** Maps that are to come. Their room is kept, so that nothing below jumps. */ toCome?: number };
+
+function Maps({ latest, earlier, caption, toCome = 0 }: MapsProps) {
+  const scale = Math.max(latest.choice.blocks, ...earlier.map((one) => one.choice.blocks));
+  const perCell = blocksPerCell(scale);
   return (
     <>
       <p className="muted small caption">{caption}</p>
-      <BlockGrid key={latest.key} map={latest.map} scale={scale} />
-      <BlockLegend perCell={latest.map.perCell} />
-      {earlier.length > 0 && (
-        <ol className="earlier">
+      <BlockGrid key={latest.key} map={blockMap(latest.choice, perCell)} scale={scale} />
+      <BlockLegend perCell={perCell} />
+      {earlier.length + toCome > 0 && (
+        <ol className="earlier" style={{ minHeight: `calc(${earlier.length + toCome} * max(3rem, ${0.6 * latest.choice.candidates.length}rem))` }}>
           {earlier.map((one) => (
             <li key={one.key}>
               <span className="small nums">
-                <b>{one.label}</b> <span className="muted">{number(one.map.blocks)} blocks</span>
+                <b>{one.label}</b> <span className="muted">{number(one.choice.blocks)} blocks</span>
               </span>
-              <BlockGrid map={one.map} scale={scale} small />
-              <span className="small">{one.worker !== null && <WorkerName worker={one.worker} />}</span>
+              <BlockGrid map={blockMap(one.choice, perCell)} scale={scale} small />
+              <span className="small">{one.choice.winner !== null && <WorkerName worker={one.choice.winner} />}</span>
             </li>
           ))}
+          {toCome > 0 && <li className="to-come muted small">{toCome === 1 ? "One more turn is" : `${toCome} more turns are`} planned; each takes the large map, and those before it line up here.</li>}
         </ol>
       )}
     </>
@@ -87,7 +91,7 @@ function OfConversation({ id, blockSize }: { id: string; blockSize: number }) {
           {value.turns_answered} of {value.turns_planned} turns answered
         </span>
       </p>
-      <Maps latest={latest} earlier={earlier} caption={`${latest.label}: ${number(latest.map.blocks)} full blocks of ${blockSize} tokens, as the router saw them when it placed the turn. Earlier turns below, on the same scale.`} />
+      <Maps latest={latest} earlier={earlier} caption={`${latest.label}: ${number(latest.choice.blocks)} full blocks of ${blockSize} tokens, as the router saw them when it placed the turn. Earlier turns below, on the same scale.`} toCome={value.status === "active" ? value.turns_planned - turns.length : 0} />
     </>
   );
 }
@@ -95,18 +99,16 @@ function OfConversation({ id, blockSize }: { id: string; blockSize: number }) {
 function ofTurn(conversation: Conversation, turn: Turn, index: number): Shown[] {
   const routing = turn.answered?.routing;
   if (!routing) return [];
-  const worker = workerNumber(turn.answered?.worker);
-  const map = blockMap({ blocks: routing.blocks, winner: worker, candidates: routing.candidates });
-  return [{ key: `${conversation.id}/${index}`, label: `Turn ${index + 1}`, worker, map }];
+  const choice = { blocks: routing.blocks, winner: workerNumber(turn.answered?.worker), candidates: routing.candidates };
+  return [{ key: `${conversation.id}/${index}`, label: `Turn ${index + 1}`, choice }];
 }
 
 function OfDecisions({ decisions, blockSize }: { decisions: Decision[]; blockSize: number }) {
   const [latest, ...earlier] = decisions.slice(0, 8).map((decision): Shown => ({
     key: String(decision.number),
     label: `#${number(decision.number)}`,
-    worker: decision.winner,
-    map: blockMap(decision),
+    choice: decision,
   }));
   if (!latest) return <Notice>Nothing has been routed yet.</Notice>;
-  return <Maps latest={latest} earlier={earlier} caption={`Decision ${latest.label}: ${number(latest.map.blocks)} full blocks of ${blockSize} tokens. Earlier decisions, of other conversations, below on the same scale.`} />;
+  return <Maps latest={latest} earlier={earlier} caption={`Decision ${latest.label}: ${number(latest.choice.blocks)} full blocks of ${blockSize} tokens. Earlier decisions, of other conversations, below on the same scale.`} />;
 }

@@ -1,4 +1,5 @@
 /** KV-aware routing in four steps, with a small drawing each. */
+import { looksAtCaches, modeName } from "../../lib/mode";
 import "./HowItWorks.css";
 
 const cell = (x: number, y: number, kind: string, w = 18) => <rect key={`${x}/${y}`} className={kind} x={x} y={y} width={w} height="16" rx="3" />;
@@ -49,18 +50,22 @@ const DRAWINGS = [
   </>,
 ];
 
-export function HowItWorks({ blockSize }: { blockSize: number }) {
+export function HowItWorks({ blockSize, mode }: { blockSize: number; mode: string }) {
   const steps = [
     { title: "Cut into blocks", words: `A prompt is cut into blocks of ${blockSize} tokens. The hash of a block covers every block before it, so one number names a whole prefix.` },
     { title: "Workers report", words: "Each worker says which blocks it has stored in its KV cache and which it has dropped." },
     { title: "The router knows", words: "For a new prompt the router looks up how many leading blocks each worker still holds." },
-    { title: "Pick and reserve", words: "It picks the worker with the least expected time and books the place in the same step, so that the next pick already sees it." },
+    { title: "Pick and reserve", words: "In mode KV-aware it picks the worker with the least expected time and books the place in the same step, so that the next pick already sees it." },
   ];
   return (
     <section className="panel">
       <header className="page-head">
         <h1>KV Routing</h1>
-        <span className="muted small">every turn goes to the worker that already holds its conversation, unless another is quicker</span>
+        {looksAtCaches(mode) ? (
+          <span className="muted small">a turn goes to the worker that already holds its conversation, unless another is quicker</span>
+        ) : (
+          <span className="badge near">mode now: {modeName(mode)}, which does not look at caches: hits happen by chance</span>
+        )}
       </header>
       <ol className="steps">
         {steps.map(({ title, words }, index) => (
