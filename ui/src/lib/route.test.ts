@@ -5,6 +5,7 @@ describe("the route", () => {
   it("is the page before the question mark", () => {
     expect(parseRoute("#/conversations?status=active&sort=longest")).toEqual({ page: "conversations" });
     expect(parseRoute("#/conversations/a%20b?x=1")).toEqual({ page: "conversation", id: "a b" });
+    expect(parseRoute("#/conversations/100%")).toEqual({ page: "conversation", id: "100%" });
     expect(parseRoute("#/routing?decision=7")).toEqual({ page: "routing" });
     expect(parseRoute("")).toEqual({ page: "dashboard" });
     expect(parseRoute("#/?theme=dark")).toEqual({ page: "dashboard" });

@@ -17,12 +17,21 @@ export const TABS: ReadonlyArray<{ page: Route["page"]; label: string; href: str
   { page: "features", label: "Features", href: "#/features" },
 ];
 
+/** An address typed by hand may hold a stray `%`. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 export function parseRoute(hash: string): Route {
   const [path = ""] = hash.replace(/^#?\/?/, "").split("?");
   const [first, second] = path.split("/");
   switch (first) {
     case "conversations":
-      return second ? { page: "conversation", id: decodeURIComponent(second) } : { page: "conversations" };
+      return second ? { page: "conversation", id: decoded(second) } : { page: "conversations" };
     case "architecture":
     case "routing":
     case "features":

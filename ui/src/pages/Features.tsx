@@ -71,7 +71,7 @@ function Serving({ state }: { state: State }) {
           { label: "wait in engines", value: number(total.waiting) },
           { label: "ITL p95, 60 s", value: ms(window?.itl_ms.p95) },
         ]}
-        words="A long prompt is computed in pieces beside the answers under way: it slows them for some steps and does not stop them."
+        words="A step has a budget of tokens: the answers under way come first, prompts fill the rest, and what does not fit goes on in the next step. A long prompt slows answers, it does not stop them."
       />
       <FeatureCard
         title="Speculative decoding"

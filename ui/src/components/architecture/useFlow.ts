@@ -6,7 +6,6 @@ import { usePoll } from "../../lib/poll";
 
 export type Flow = { flights: Flight[]; newest: number | null; rates: Map<number, number> | null };
 
-
 export function useFlow(): Flow {
   const { value } = usePoll((signal) => api.decisions(MOST_FLIGHTS, signal), "flow", LOOK_MS);
   const [flow, setFlow] = useState<Flow & { log: Log }>(() => ({ flights: [], newest: null, rates: null, log: emptyLog(Date.now()) }));

@@ -47,32 +47,29 @@ export function BlockMapPanel({ state, decisions, shown, show }: Props) {
   );
 }
 
-type Shown = { key: string; label: string; choice: Choice };
+/** A request and what the router saw; `null` for one that is to come. */
+type Shown = { key: string; label: string; choice: Choice | null };
+type Placed = Shown & { choice: Choice };
 
-type MapsProps = { latest: Shown; earlier: Shown[]; caption: string; /** Maps that are to come. Their room is kept, so that nothing below jumps. */ toCome?: number };
-
-function Maps({ latest, earlier, caption, toCome = 0 }: MapsProps) {
-  const scale = Math.max(latest.choice.blocks, ...earlier.map((one) => one.choice.blocks));
+function Maps({ latest, rows, caption }: { latest: Placed; rows: Shown[]; caption: string }) {
+  const scale = Math.max(latest.choice.blocks, ...rows.map((row) => row.choice?.blocks ?? 0));
   const perCell = blocksPerCell(scale);
   return (
     <>
       <p className="muted small caption">{caption}</p>
       <BlockGrid key={latest.key} map={blockMap(latest.choice, perCell)} scale={scale} />
       <BlockLegend perCell={perCell} />
-      {earlier.length + toCome > 0 && (
-        <ol className="earlier" style={{ minHeight: `calc(${earlier.length + toCome} * max(3rem, ${0.6 * latest.choice.candidates.length}rem))` }}>
-          {earlier.map((one) => (
-            <li key={one.key}>
-              <span className="small nums">
-                <b>{one.label}</b> <span className="muted">{number(one.choice.blocks)} blocks</span>
-              </span>
-              <BlockGrid map={blockMap(one.choice, perCell)} scale={scale} small />
-              <span className="small">{one.choice.winner !== null && <WorkerName worker={one.choice.winner} />}</span>
-            </li>
-          ))}
-          {toCome > 0 && <li className="to-come muted small">{toCome === 1 ? "One more turn is" : `${toCome} more turns are`} planned; each takes the large map, and those before it line up here.</li>}
-        </ol>
-      )}
+      <ol className="rows">
+        {rows.map(({ key, label, choice }) => (
+          <li key={key} style={{ minHeight: `${0.55 * latest.choice.candidates.length}rem` }}>
+            <span className="small nums">
+              <b>{label}</b> <span className="muted">{choice ? `${number(choice.blocks)} blocks` : "to come"}</span>
+            </span>
+            {choice ? <BlockGrid map={blockMap(choice, perCell)} scale={scale} small /> : <span />}
+            <span className="small">{choice && choice.winner !== null && <WorkerName worker={choice.winner} />}</span>
+          </li>
+        ))}
+      </ol>
     </>
   );
 }
@@ -80,9 +77,12 @@ function Maps({ latest, earlier, caption, toCome = 0 }: MapsProps) {
 function OfConversation({ id, blockSize }: { id: string; blockSize: number }) {
   const { value, error } = usePoll((signal) => api.conversation(id, signal), id, 2000);
   if (!value) return error ? <Notice error>{error}</Notice> : <Notice>Asking the server…</Notice>;
-  const turns = value.turns.flatMap((turn, index) => ofTurn(value, turn, index));
-  const [latest, ...earlier] = turns.reverse();
+  const placed = value.turns.flatMap((turn, index) => ofTurn(value, turn, index));
+  const latest = placed.at(-1);
   if (!latest) return <Notice>This server does not tell how it routed the turns of this conversation.</Notice>;
+  // Rows of turns to come are there from the start, so that nothing jumps when they come.
+  const toCome = value.status === "active" ? value.turns_planned - placed.length : 0;
+  const rows = [...placed, ...Array.from({ length: Math.max(0, toCome) }, (_, index) => toBe(placed.length + index + 1))];
   return (
     <>
       <p>
@@ -91,12 +91,14 @@ function OfConversation({ id, blockSize }: { id: string; blockSize: number }) {
           {value.turns_answered} of {value.turns_planned} turns answered
         </span>
       </p>
-      <Maps latest={latest} earlier={earlier} caption={`${latest.label}: ${number(latest.choice.blocks)} full blocks of ${blockSize} tokens, as the router saw them when it placed the turn. Earlier turns below, on the same scale.`} toCome={value.status === "active" ? value.turns_planned - turns.length : 0} />
+      <Maps latest={latest} rows={rows} caption={`${latest.label}: ${number(latest.choice.blocks)} full blocks of ${blockSize} tokens, as the router saw them when it placed the turn. Below: every turn, on the same scale.`} />
     </>
   );
 }
 
-function ofTurn(conversation: Conversation, turn: Turn, index: number): Shown[] {
+const toBe = (turn: number): Shown => ({ key: `turn ${turn}`, label: `Turn ${turn}`, choice: null });
+
+function ofTurn(conversation: Conversation, turn: Turn, index: number): Placed[] {
   const routing = turn.answered?.routing;
   if (!routing) return [];
   const choice = { blocks: routing.blocks, winner: workerNumber(turn.answered?.worker), candidates: routing.candidates };
@@ -104,11 +106,11 @@ function ofTurn(conversation: Conversation, turn: Turn, index: number): Shown[] 
 }
 
 function OfDecisions({ decisions, blockSize }: { decisions: Decision[]; blockSize: number }) {
-  const [latest, ...earlier] = decisions.slice(0, 8).map((decision): Shown => ({
+  const [latest, ...rows] = decisions.slice(0, 8).map((decision): Placed => ({
     key: String(decision.number),
     label: `#${number(decision.number)}`,
     choice: decision,
   }));
   if (!latest) return <Notice>Nothing has been routed yet.</Notice>;
-  return <Maps latest={latest} earlier={earlier} caption={`Decision ${latest.label}: ${number(latest.choice.blocks)} full blocks of ${blockSize} tokens. Earlier decisions, of other conversations, below on the same scale.`} />;
+  return <Maps latest={latest} rows={rows} caption={`Decision ${latest.label}: ${number(latest.choice.blocks)} full blocks of ${blockSize} tokens. Earlier decisions, of other conversations, below on the same scale.`} />;
 }
