@@ -6,6 +6,7 @@
 //!
 //! | path | what it does |
 //! |---|---|
+//! | `GET /` | the pages, where they were built ([`assets`]) |
 //! | `GET /api/state` | everything a page shows, at this moment ([`State`]) |
 //! | `GET /api/stream` | the same over a WebSocket: at once, then every second |
 //! | `GET /api/conversations` | conversations of late; `limit`, `status`, `sort` |
@@ -19,12 +20,14 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | [`assets`] | the pages |
 //! | [`state`] | the types that a page reads |
 //! | [`system`] | what the console asks of the serving system |
 //! | [`conversations`], [`settings`] | choosing from the log; changing settings by name |
 //! | [`service`], [`stream`] | HTTP and WebSocket |
 //! | [`error`] | what a page reads when something went wrong |
 
+mod assets;
 mod conversations;
 mod error;
 mod service;
@@ -44,6 +47,7 @@ use loadgen::snapshot::Snapshot;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+pub use crate::assets::{Asset, Assets};
 pub use crate::conversations::{ConversationList, Sort};
 pub use crate::state::{
     CacheState, Control, RequestCounts, RouterState, Slos, State, SystemView, WorkerState,
@@ -60,6 +64,9 @@ pub struct ConsoleConfig {
     pub subtitle: String,
     pub slos: Slos,
     pub access: Access,
+    pub assets: Assets,
+    /// Where to look at the system if there are no pages.
+    pub status_page: String,
 }
 
 /// A console without its listener. Cheap to clone.
@@ -98,7 +105,8 @@ impl Console {
         }
     }
 
-    /// All paths below `/api`. What else the listener serves is added as a fallback.
+    /// The pages and all paths below `/api`. What else the listener serves is added as a
+    /// fallback.
     pub fn service(&self) -> axum::Router {
         service::routes(self.clone())
     }

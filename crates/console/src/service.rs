@@ -28,6 +28,8 @@ const BODY_BYTES: usize = 64 << 10;
 const STREAM_MESSAGE_BYTES: usize = 4 << 10;
 
 pub(crate) fn routes(console: Console) -> Router {
+    let config = &console.inner.config;
+    let pages = config.assets.routes(&config.status_page);
     Router::new()
         .route("/api/state", get(state))
         .route("/api/stream", any(open_stream))
@@ -38,6 +40,7 @@ pub(crate) fn routes(console: Console) -> Router {
         .route("/api/router", put(change_router))
         .route("/api", any(unknown_path))
         .route("/api/{*path}", any(unknown_path))
+        .merge(pages)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .with_state(console)

@@ -5,6 +5,7 @@
 //! finish the running streams, stop the engines.
 
 mod console;
+mod pages;
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -65,7 +66,7 @@ async fn demo(args: DemoArgs) -> anyhow::Result<()> {
         autostart: args.autostart,
         grace: args.shutdown_grace,
     };
-    let facade = console::facade(&args, &system);
+    let facade = console::facade(&args, &system, addresses[0]);
     system.serve(outside, facade).await
 }
 

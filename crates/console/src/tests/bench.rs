@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use crate::{
-    Console, ConsoleConfig, Refusal, RequestCounts, RouterState, Slos, System, SystemView,
+    Assets, Console, ConsoleConfig, Refusal, RequestCounts, RouterState, Slos, System, SystemView,
     WorkerState,
 };
 
@@ -51,6 +51,8 @@ impl Bench {
             subtitle: "And more".to_owned(),
             slos: Slos::default(),
             access,
+            assets: Assets::default(),
+            status_page: "http://api/".to_owned(),
         };
         let system = Box::new(Invented::default());
         let console = Console::new(config, system, load.clone(), closing.clone());

@@ -15,7 +15,7 @@ use router::{Mode, ModeName, Router};
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
-use super::System;
+use super::{System, pages};
 use crate::args::{DemoArgs, StarterChoice};
 use crate::loadgen::unix_ms;
 
@@ -25,7 +25,7 @@ pub(super) struct Facade {
     pub(super) system: Box<dyn ::console::System>,
 }
 
-pub(super) fn facade(args: &DemoArgs, system: &System) -> Facade {
+pub(super) fn facade(args: &DemoArgs, system: &System, api: SocketAddr) -> Facade {
     let subtitle = args.subtitle.clone().unwrap_or_else(|| {
         let (workers, profile) = (system.workers, &system.profile.name);
         format!("Powered by Homing, on {workers} simulated workers ({profile})")
@@ -36,6 +36,8 @@ pub(super) fn facade(args: &DemoArgs, system: &System) -> Facade {
             subtitle,
             slos: Slos::default(),
             access: system.access.clone(),
+            assets: pages::built(),
+            status_page: format!("http://{}/", reachable(api)),
         },
         system: Box::new(Serving {
             model: system.profile.model.as_str().to_owned(),
