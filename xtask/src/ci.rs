@@ -10,6 +10,7 @@ mod exposition;
 mod http;
 mod packages;
 mod process;
+mod ui;
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -21,6 +22,8 @@ use tokio::time::Instant;
 
 use crate::{repository, tidy};
 use packages::Tool;
+
+pub(crate) use ui::screenshots;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -39,7 +42,9 @@ enum Step {
     Clippy,
     Build,
     Tests,
+    Ui,
     Metrics,
+    Browser,
     Clients,
     Licences,
 }
@@ -145,7 +150,9 @@ impl Step {
             Self::Clippy => "clippy",
             Self::Build => "build",
             Self::Tests => "tests",
+            Self::Ui => "ui",
             Self::Metrics => "metrics",
+            Self::Browser => "browser",
             Self::Clients => "clients",
             Self::Licences => "licences",
         }
@@ -158,7 +165,9 @@ impl Step {
             Self::Clippy => "no warning in any target",
             Self::Build => "everything, in the dev profile",
             Self::Tests => "unit, property and whole-cluster tests",
+            Self::Ui => "types, lints and unit tests of the web console",
             Self::Metrics => "promtool reads a live demo's /metrics",
+            Self::Browser => "the web console in Chromium, before a live demo",
             Self::Clients => "third-party clients against a live server",
             Self::Licences => "licences, bans and sources of dependencies",
         }
@@ -168,6 +177,8 @@ impl Step {
         match self {
             Self::Metrics => &[Tool::Promtool],
             Self::Clients => &[Tool::Python],
+            Self::Ui => &[Tool::Node],
+            Self::Browser => &[Tool::Node, Tool::Chromium],
             Self::Format
             | Self::Tidy
             | Self::Clippy
@@ -184,7 +195,9 @@ impl Step {
             Self::Clippy => cargo("clippy --workspace --all-targets --locked -- -D warnings")?,
             Self::Build => cargo("build --workspace --locked")?,
             Self::Tests => tests()?,
+            Self::Ui => ui::check()?,
             Self::Metrics => exposition::check()?,
+            Self::Browser => ui::browse()?,
             Self::Clients => clients::check()?,
             Self::Licences => return licences(),
         }
@@ -289,9 +302,13 @@ mod tests {
             Step::Format => Ok(Verdict::Passed),
             Step::Tidy => Ok(Verdict::NotPossible),
             Step::Clippy => bail!("a warning"),
-            Step::Build | Step::Tests | Step::Metrics | Step::Clients | Step::Licences => {
-                unreachable!("a failure stops the run")
-            }
+            Step::Build
+            | Step::Tests
+            | Step::Ui
+            | Step::Metrics
+            | Step::Browser
+            | Step::Clients
+            | Step::Licences => unreachable!("a failure stops the run"),
         });
         let failure = failure.expect("the failure is handed on");
         assert_eq!(format!("{failure:#}"), "step `clippy` failed: a warning");

@@ -35,6 +35,8 @@ enum Chore {
     Tidy,
     /// Write the files that are generated from code.
     Codegen,
+    /// Take pictures of the web console for the documentation.
+    Screenshots,
     /// Measure, and print figures.
     Bench {
         #[command(subcommand)]
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Chore::Test(arguments) => ci::run(&arguments),
         Chore::Tidy => tidy::run(),
         Chore::Codegen => codegen::run(),
+        Chore::Screenshots => ci::screenshots(),
         Chore::Bench { bench } => bench::run(&bench),
     };
     match done {

@@ -9,10 +9,16 @@ use anyhow::{Context, bail};
 
 use super::{answers, execute};
 
+/// What the UI's tools need: Node 20.19 or later.
+const NEW_ENOUGH: &str = "const [major, minor] = process.versions.node.split('.').map(Number);
+    process.exit(major > 20 || (major === 20 && minor >= 19) ? 0 : 1)";
+
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Tool {
     Promtool,
     Python,
+    Node,
+    Chromium,
 }
 
 impl Tool {
@@ -21,6 +27,8 @@ impl Tool {
             Self::Promtool => answers("promtool", &["--version"]),
             // Debian splits off the part that fills a new environment with pip.
             Self::Python => answers("python3", &["-c", "import venv, ensurepip"]),
+            Self::Node => answers("node", &["-e", NEW_ENOUGH]) && answers("npm", &["--version"]),
+            Self::Chromium => answers("chromium-headless-shell", &["--version"]),
         }
     }
 
@@ -28,6 +36,8 @@ impl Tool {
         match self {
             Self::Promtool => &["prometheus"],
             Self::Python => &["python3", "python3-venv"],
+            Self::Node => &["nodejs", "npm"],
+            Self::Chromium => &["chromium-headless-shell"],
         }
     }
 }

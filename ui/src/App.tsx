@@ -1,0 +1,26 @@
+/** The frame around every page. */
+import { Header } from "./components/Header";
+import { useRoute } from "./lib/route";
+import { Architecture } from "./pages/Architecture";
+import { ConversationDetail } from "./pages/ConversationDetail";
+import { Conversations } from "./pages/Conversations";
+import { Dashboard } from "./pages/Dashboard";
+import { Features } from "./pages/Features";
+import { KvRouting } from "./pages/KvRouting";
+
+export function App() {
+  const route = useRoute();
+  return (
+    <>
+      <Header page={route.page} />
+      <main id="content">
+        {route.page === "dashboard" && <Dashboard />}
+        {route.page === "conversations" && <Conversations />}
+        {route.page === "conversation" && <ConversationDetail id={route.id} />}
+        {route.page === "architecture" && <Architecture />}
+        {route.page === "routing" && <KvRouting />}
+        {route.page === "features" && <Features />}
+      </main>
+    </>
+  );
+}

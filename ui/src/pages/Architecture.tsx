@@ -1,0 +1,3 @@
+export function Architecture() {
+  return <section className="panel">Architecture</section>;
+}

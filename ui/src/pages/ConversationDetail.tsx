@@ -1,0 +1,3 @@
+export function ConversationDetail({ id }: { id: string }) {
+  return <section className="panel">{id}</section>;
+}

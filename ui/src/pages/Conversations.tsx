@@ -1,0 +1,3 @@
+export function Conversations() {
+  return <section className="panel">Conversations</section>;
+}

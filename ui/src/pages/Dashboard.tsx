@@ -1,0 +1,3 @@
+export function Dashboard() {
+  return <section className="panel">Dashboard</section>;
+}

@@ -1,0 +1,3 @@
+export function KvRouting() {
+  return <section className="panel">KvRouting</section>;
+}
