@@ -84,7 +84,16 @@ fn build(sources: &Path, output: &Path) -> Result<(), String> {
     }
     check_node()?;
     if !is_installed(sources) {
-        npm(sources, output, &["ci", "--no-audit", "--no-fund"])?;
+        let quietly = ["--no-audit", "--no-fund"];
+        // The second takes a lock file that lacks another platform's optional packages, and
+        // leaves it as it is.
+        npm(sources, output, &[&["ci"], &quietly[..]].concat()).or_else(|_| {
+            npm(
+                sources,
+                output,
+                &[&["install", "--no-save"], &quietly[..]].concat(),
+            )
+        })?;
     }
     npm(sources, output, &["run", "build"])?;
     match output.join("index.html").exists() {
