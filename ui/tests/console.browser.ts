@@ -1,0 +1,196 @@
+/** The console as a presenter uses it: one demo, one browser, one story. */
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Snapshot, State } from "../src/api/types";
+import { launch, open, overflow, seriousViolations, type Watched } from "./browser";
+import { type Demo, startDemo } from "./demo";
+import { hitRate, kpi, PAGES, slider, until } from "./pages";
+
+/** No conversation shares its beginning with another, so that round robin has little to reuse. */
+const OPTIONS = ["--starters", "unique", "--concurrency", "20", "--no-baseline"];
+
+let browser: Browser;
+let demo: Demo;
+let watched: Watched;
+let page: Page;
+
+const ask = async <T>(path: string, init?: RequestInit): Promise<T> => (await (await fetch(`${demo.console}${path}`, init)).json()) as T;
+const state = () => ask<State>("/api/state");
+const change = (settings: object) => ask<Snapshot>("/api/load/settings", { method: "PATCH", body: JSON.stringify(settings) });
+const button = (name: string) => page.getByRole("button", { name, exact: true });
+
+beforeAll(async () => {
+  browser = await launch();
+  demo = await startDemo(OPTIONS);
+  // Short answers, so that conversations pass quickly.
+  await change({ max_tokens: 40 });
+  watched = await open(browser, demo.console);
+  page = watched.page;
+});
+
+afterAll(async () => {
+  await browser?.close();
+  await demo?.stop();
+});
+
+describe("a presenter", () => {
+  it("sees a simulated system at rest, and can only start it", async () => {
+    await page.getByRole("heading", { level: 1 }).waitFor();
+    expect(await page.getByRole("heading", { level: 1 }).innerText()).toBe("Serve More Users on the Same GPUs with KV-Aware Routing");
+    expect(await page.getByText("simulated", { exact: true }).first().isVisible()).toBe(true);
+    await until(() => button("Start").isEnabled());
+    expect(await button("Stop").isDisabled()).toBe(true);
+    expect(await kpi(page, "Requests")).toBe("—");
+    expect(await kpi(page, "KV Cache Hit")).toBe("—");
+  });
+
+  it("starts load and sees numbers move", async () => {
+    await button("Start").click();
+    await until(() => button("Stop").isEnabled());
+    expect(await button("Start").isDisabled()).toBe(true);
+    await until(async () => Number(await kpi(page, "Requests")) > 20);
+    const before = Number(await kpi(page, "Requests"));
+    await until(async () => Number(await kpi(page, "Requests")) > before);
+    expect(Number((await kpi(page, "TOPS")).replace(",", ""))).toBeGreaterThan(0);
+    expect(await kpi(page, "Errors")).toBe("0");
+  });
+
+  it("moves the slider and sees concurrency follow", async () => {
+    await slider(page).fill("60");
+    await until(async () => (await state()).load?.settings.concurrency === 60);
+    await until(async () => (await state()).load?.conversations.active === 60);
+    await until(async () => /\b(5\d|60) of 60\b/.test(await page.locator("main").innerText()));
+    // By keyboard, one step.
+    await slider(page).press("ArrowRight");
+    await until(async () => (await state()).load?.settings.concurrency === 80);
+    await slider(page).press("ArrowLeft");
+    await until(async () => (await state()).load?.settings.concurrency === 60);
+  });
+
+  it("opens a conversation and reads its turns", async () => {
+    await page.getByRole("link", { name: "Conversations", exact: true }).click();
+    await page.getByLabel("Status").selectOption("completed");
+    const first = page.getByRole("row").nth(1).getByRole("link");
+    await first.waitFor();
+    const topic = await first.innerText();
+    await first.click();
+    await page.getByRole("heading", { name: topic }).waitFor();
+    const shown = await page.locator("main").innerText();
+    for (const word of ["TTFT", "ITL", "Tokens", "Latency", "cached", "Turn 1", "Turn 3"]) expect(shown).toContain(word);
+    expect(shown).toMatch(/worker/i);
+    expect(shown).toContain("least expected time");
+    expect(shown).toContain("[simulated]");
+  });
+
+  it("switches the router and sees the cache and the first token respond", async () => {
+    await page.getByRole("link", { name: "Dashboard", exact: true }).click();
+    // Whole windows under each mode, of conversations with the same lengths.
+    await until(async () => ((await state()).load?.running_s ?? 0) > 75);
+    const warm = await state();
+    await page.getByLabel("Router").selectOption("round-robin");
+    await until(async () => (await state()).router.mode === "round-robin");
+    const switched = Date.now();
+    await until(() => Date.now() - switched > 65_000);
+    const cold = await state();
+    const window = (at: State) => at.load?.window;
+    expect(window(cold)?.cached_pct).toBeLessThan((window(warm)?.cached_pct ?? 0) - 10);
+    expect(window(cold)?.followup.ttft_ms.p50).toBeGreaterThan(window(warm)?.followup.ttft_ms.p50 ?? Number.POSITIVE_INFINITY);
+    // The page shows what the server said.
+    expect(await hitRate(page)).toBeLessThan((window(warm)?.cached_pct ?? 0) - 10);
+    await page.getByLabel("Router").selectOption("kv");
+    await until(async () => (await state()).router.mode === "kv");
+  });
+
+  it("finds every page usable, wide and narrow, dark and light", async () => {
+    for (const theme of ["dark", "light"]) {
+      for (const viewport of [{ width: 1366, height: 768 }, { width: 390, height: 844 }]) {
+        await page.setViewportSize(viewport);
+        for (const { name, hash, ready } of PAGES) {
+          await page.goto(`${demo.console}/?theme=${theme}${hash}`);
+          await page.getByText(ready).first().waitFor();
+          expect(await seriousViolations(page), `${name}, ${theme}, ${viewport.width}`).toEqual([]);
+          expect(await overflow(page), `${name}, ${viewport.width} wide`).toBe(0);
+        }
+      }
+    }
+    await page.setViewportSize({ width: 1366, height: 768 });
+  });
+
+  it("stops load", async () => {
+    await button("Stop").click();
+    await until(async () => (await state()).load?.phase === "stopped");
+    await until(() => button("Start").isEnabled());
+    expect(await button("Stop").isDisabled()).toBe(true);
+  });
+
+  it("has met no error on the page", () => {
+    expect(watched.problems).toEqual([]);
+  });
+});
+
+describe("when the server goes away", () => {
+  it("disables what cannot work, says since when, and recovers by itself", async () => {
+    const port = Number(new URL(demo.console).port);
+    await demo.stop();
+    await page.getByText(/Stale since \d\d:\d\d:\d\d/).waitFor();
+    expect(await button("Start").isDisabled()).toBe(true);
+    expect(await button("Stop").isDisabled()).toBe(true);
+    demo = await startDemo(OPTIONS, port);
+    await page.getByText("Live", { exact: true }).waitFor();
+    await until(() => button("Start").isEnabled());
+    expect(await page.getByText(/Stale since/).count()).toBe(0);
+  });
+});
+
+describe("a viewer without the control token", () => {
+  it("sees everything and can start nothing until it has the token", async () => {
+    const guarded = await startDemo(["--no-baseline", "--control-token", "open-sesame", "--autostart", "--concurrency", "5"]);
+    const viewer = await open(browser, guarded.console);
+    try {
+      const named = (name: string) => viewer.page.getByRole("button", { name, exact: true });
+      await until(async () => Number(await kpi(viewer.page, "TOPS")) > 0);
+      expect(await named("Start").isDisabled()).toBe(true);
+      expect(await named("Stop").isDisabled()).toBe(true);
+      expect(await slider(viewer.page).isDisabled()).toBe(true);
+      expect(await viewer.page.getByLabel("Router").isDisabled()).toBe(true);
+      await named("Enter token").click();
+      await viewer.page.getByLabel("Token").fill("wrong");
+      await named("Take control").click();
+      await viewer.page.getByText("does not accept").waitFor();
+      await viewer.page.getByLabel("Token").fill("open-sesame");
+      await named("Take control").click();
+      await until(() => named("Stop").isEnabled());
+      await named("Stop").click();
+      await until(() => named("Start").isEnabled());
+    } finally {
+      await viewer.page.close();
+      await guarded.stop();
+    }
+  });
+});
+
+describe("the bundle", () => {
+  it("is small enough, all files together", async () => {
+    const main = await (await fetch(demo.console)).text();
+    const files = [...main.matchAll(/(?:src|href)="\.\/([^"]+)"/g)].map((match) => match[1]);
+    expect(files.length).toBeGreaterThan(1);
+    let total = 0;
+    for (const file of files) {
+      const response = await fetch(`${demo.console}/${file}`, { headers: { "accept-encoding": "gzip" } });
+      expect(response.status, file).toBe(200);
+      total += Number(response.headers.get("content-length"));
+    }
+    console.log(`bundle: ${(total / 1000).toFixed(1)} kB over the wire`);
+    expect(total).toBeLessThan(150_000);
+  });
+
+  it("tells how long a page takes until it can be used", async () => {
+    const fresh = await browser.newContext();
+    const timed = await fresh.newPage();
+    const began = performance.now();
+    await timed.goto(demo.console);
+    await timed.getByRole("button", { name: "Start", exact: true }).and(timed.locator(":enabled")).waitFor();
+    console.log(`interactive after ${(performance.now() - began).toFixed(0)} ms`);
+    await fresh.close();
+  });
+});

@@ -1,0 +1,27 @@
+/** Where things are on the pages, in the words that a reader or a screen reader meets. */
+import type { Page } from "playwright-core";
+
+/** Every page, and a text that is there once it shows something. */
+export const PAGES = [
+  { name: "dashboard", hash: "#/", ready: "TTFT by turn" },
+  { name: "conversations", hash: "#/conversations", ready: "Topic" },
+  { name: "architecture", hash: "#/architecture", ready: "worker-0" },
+  { name: "routing", hash: "#/routing", ready: "Last decision" },
+  { name: "features", hash: "#/features", ready: "Speculative decoding" },
+] as const;
+
+/** What a card shows. */
+export const kpi = (page: Page, name: string): Promise<string> =>
+  page.getByRole("group", { name, exact: true }).locator(".value").innerText();
+
+/** In per cent; NaN for a dash. */
+export const hitRate = async (page: Page): Promise<number> => Number.parseFloat(await kpi(page, "KV Cache Hit"));
+
+export const slider = (page: Page) => page.getByRole("slider");
+
+const STEP_MS = 100;
+
+/** Waits until `holds`; the test's own limit ends what never does. */
+export async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, STEP_MS));
+}
