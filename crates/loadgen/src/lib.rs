@@ -23,6 +23,7 @@
 //! | [`live`] | all of it together, running |
 //! | [`metrics`], [`exposition`] | what Prometheus sees |
 
+pub mod baseline;
 pub mod client;
 pub mod driver;
 pub mod exposition;
