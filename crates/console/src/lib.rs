@@ -6,8 +6,11 @@
 //!
 //! | path | what it does |
 //! |---|---|
+//! | `GET /` | the pages, where they were built ([`assets`]) |
 //! | `GET /api/state` | everything a page shows, at this moment ([`State`]) |
 //! | `GET /api/stream` | the same over a WebSocket: at once, then every second |
+//! | `GET /api/history` | the last quarter of an hour, a point a second ([`History`]) |
+//! | `GET /api/baseline` | what load levels do to such workers, computed or read before |
 //! | `GET /api/conversations` | conversations of late; `limit`, `status`, `sort` |
 //! | `GET /api/conversations/{id}` | one of them with all that was said |
 //! | `POST /api/load/{start,pause,resume,drain,stop}` | drives the load generator |
@@ -15,18 +18,27 @@
 //! | `PUT /api/router` | changes how workers are chosen |
 //!
 //! Looking is free; whoever changes something needs the [`Access`] of the process. Errors are
-//! the same objects as the API's.
+//! the same objects as the API's. A browser sends no header with a WebSocket, so there a page
+//! hands its token over as a subprotocol: it offers `homing` and `token.TOKEN`, percent-encoded
+//! where the token has other characters than a subprotocol may, and is answered `homing`. The
+//! stream is the same without; the token only decides what the state says under `control`.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`state`] | the types that a page reads |
+//! | [`assets`] | the pages |
+//! | [`state`], [`history`], [`baseline`] | the types that a page reads |
+//! | [`gpu`] | how busy GPUs are, by what Prometheus says |
 //! | [`system`] | what the console asks of the serving system |
 //! | [`conversations`], [`settings`] | choosing from the log; changing settings by name |
 //! | [`service`], [`stream`] | HTTP and WebSocket |
 //! | [`error`] | what a page reads when something went wrong |
 
+mod assets;
+mod baseline;
 mod conversations;
 mod error;
+mod gpu;
+mod history;
 mod service;
 mod settings;
 mod state;
@@ -38,15 +50,21 @@ mod tests;
 
 use std::sync::Arc;
 
-use contract::Access;
+use contract::{Access, Clock, Moment};
 use loadgen::LoadGenerator;
 use loadgen::snapshot::Snapshot;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+pub use crate::assets::{Asset, Assets};
+pub use crate::baseline::{BaselineBoard, BaselineStatus};
 pub use crate::conversations::{ConversationList, Sort};
+pub use crate::gpu::{GpuFeed, GpuSource};
+pub use crate::history::{History, HistoryPoint, WorkerInFlight};
 pub use crate::state::{
-    CacheState, Control, RequestCounts, RouterState, Slos, State, SystemView, WorkerState,
+    CacheState, Control, RequestCounts, RouterState, Slos, SpeculationState, State, SystemView,
+    WorkerState,
 };
 pub use crate::system::{Refusal, System};
 
@@ -60,6 +78,13 @@ pub struct ConsoleConfig {
     pub subtitle: String,
     pub slos: Slos,
     pub access: Access,
+    pub assets: Assets,
+    /// Where to look at the system if there are no pages.
+    pub status_page: String,
+    /// Where the baseline will be.
+    pub baseline: BaselineBoard,
+    /// Unix milliseconds now.
+    pub unix_ms: u64,
 }
 
 /// A console without its listener. Cheap to clone.
@@ -74,6 +99,9 @@ struct Inner {
     system: Box<dyn System>,
     load: Option<LoadGenerator>,
     streams: Arc<Semaphore>,
+    history: Mutex<history::Ring>,
+    /// Shows zero when `config.unix_ms` was now.
+    clock: Clock,
     /// Ends streams, which would otherwise go on for ever.
     closing: CancellationToken,
 }
@@ -93,12 +121,15 @@ impl Console {
                 system,
                 load,
                 streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+                history: Mutex::default(),
+                clock: Clock::start(),
                 closing,
             }),
         }
     }
 
-    /// All paths below `/api`. What else the listener serves is added as a fallback.
+    /// The pages and all paths below `/api`. What else the listener serves is added as a
+    /// fallback.
     pub fn service(&self) -> axum::Router {
         service::routes(self.clone())
     }
@@ -110,13 +141,20 @@ impl Console {
             version: env!("CARGO_PKG_VERSION"),
             title: config.title.clone(),
             subtitle: config.subtitle.clone(),
+            at_ms: self.unix_ms(),
             control: Control {
                 token_required: config.access.needs_token(),
                 granted,
             },
             slos: config.slos,
             system: system.view(),
+            baseline: config.baseline.status(),
             load,
         }
+    }
+
+    fn unix_ms(&self) -> u64 {
+        let since = self.inner.clock.now().since(Moment::ZERO).as_millis();
+        self.inner.config.unix_ms + u64::try_from(since).unwrap_or(0)
     }
 }

@@ -1,5 +1,7 @@
 //! Paths and handlers.
 
+use std::sync::Arc;
+
 use axum::extract::rejection::QueryRejection;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
@@ -10,14 +12,17 @@ use axum::{Json, Router};
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use loadgen::LoadGenerator;
+use loadgen::baseline::Baseline;
 use loadgen::log::Conversation;
 use loadgen::snapshot::Snapshot;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tracing::info;
 
+use crate::baseline::BaselineStatus;
 use crate::conversations::{self, ConversationList};
 use crate::error::Problem;
+use crate::history::History;
 use crate::state::RouterState;
 use crate::{Console, settings, stream};
 
@@ -28,9 +33,13 @@ const BODY_BYTES: usize = 64 << 10;
 const STREAM_MESSAGE_BYTES: usize = 4 << 10;
 
 pub(crate) fn routes(console: Console) -> Router {
+    let config = &console.inner.config;
+    let pages = config.assets.routes(&config.status_page);
     Router::new()
         .route("/api/state", get(state))
         .route("/api/stream", any(open_stream))
+        .route("/api/history", get(history))
+        .route("/api/baseline", get(baseline))
         .route("/api/conversations", get(list))
         .route("/api/conversations/{id}", get(conversation))
         .route("/api/load/{action}", post(drive))
@@ -38,6 +47,7 @@ pub(crate) fn routes(console: Console) -> Router {
         .route("/api/router", put(change_router))
         .route("/api", any(unknown_path))
         .route("/api/{*path}", any(unknown_path))
+        .merge(pages)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .with_state(console)
@@ -76,14 +86,36 @@ async fn open_stream(
         let message = "Too many pages are open.";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, message).code("too_many_streams"));
     };
-    let granted = console.check(&headers).is_ok();
+    let granted = stream::is_granted(&console.inner.config.access, &headers);
     let upgrade = upgrade
+        .protocols([stream::PROTOCOL])
         .max_message_size(STREAM_MESSAGE_BYTES)
         .write_buffer_size(0);
     Ok(upgrade.on_upgrade(async move |socket| {
         stream::run(console, socket, granted).await;
         drop(place);
     }))
+}
+
+async fn history(State(console): State<Console>) -> Json<History> {
+    let history = console.inner.history.lock().copy();
+    Json(history)
+}
+
+async fn baseline(State(console): State<Console>) -> Result<Json<Arc<Baseline>>, Problem> {
+    let board = &console.inner.config.baseline;
+    board.get().map(Json).ok_or_else(|| {
+        let message = match board.status() {
+            BaselineStatus::Computing { done, total } => {
+                format!("The baseline is being computed: {done} of {total} runs are done.")
+            }
+            BaselineStatus::Failed { message } => format!("There is no baseline: {message}."),
+            BaselineStatus::None | BaselineStatus::Ready { .. } => {
+                "This server has no baseline.".to_owned()
+            }
+        };
+        Problem::new(StatusCode::NOT_FOUND, message).code("no_baseline")
+    })
 }
 
 async fn list(

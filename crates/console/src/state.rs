@@ -2,9 +2,15 @@
 //!
 //! An interface: fields are added, never renamed. A figure that does not exist is `null`.
 
-use contract::{GpuSpec, WorkerCard, WorkerStatus};
+use std::sync::Arc;
+
+use contract::{GpuSpec, SpeculationCounts, WorkerCard, WorkerStatus};
 use loadgen::snapshot::Snapshot;
+use router::Decision;
 use serde::{Deserialize, Serialize};
+
+use crate::baseline::BaselineStatus;
+use crate::gpu::GpuSource;
 
 /// Everything at one moment.
 #[derive(Clone, Debug, Serialize)]
@@ -12,10 +18,13 @@ pub struct State {
     pub version: &'static str,
     pub title: String,
     pub subtitle: String,
+    /// The server's clock, since the Unix epoch.
+    pub at_ms: u64,
     pub control: Control,
     pub slos: Slos,
     #[serde(flatten)]
     pub system: SystemView,
+    pub baseline: BaselineStatus,
     /// `null` where no load generator runs.
     pub load: Option<Snapshot>,
 }
@@ -24,7 +33,6 @@ pub struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Control {
     pub token_required: bool,
-    /// A browser cannot send a token with a WebSocket: a page that has one asks `/api/state`.
     pub granted: bool,
 }
 
@@ -51,9 +59,14 @@ pub struct SystemView {
     pub model: String,
     /// Some figures come from a simulation, and whatever shows them says so.
     pub simulated: bool,
+    /// Tokens in a KV block.
+    pub block_size: u32,
     pub router: RouterState,
     pub requests: RequestCounts,
     pub workers: Vec<WorkerState>,
+    /// The latest, if there was one.
+    pub last_decision: Option<Arc<Decision>>,
+    pub gpu: GpuSource,
 }
 
 /// How workers are chosen.
@@ -87,10 +100,10 @@ pub struct WorkerState {
     /// It takes no new requests and will leave.
     pub draining: bool,
     pub gpu: GpuSpec,
-    /// Share of the last second or so spent computing, 0 to 1.
-    pub utilization: f64,
+    /// Share of time spent computing, 0 to 1; `null` where it is not known.
+    pub utilization: Option<f64>,
     /// On one of its GPUs; `gpu.memory_bytes` is what there is.
-    pub memory_used_bytes: u64,
+    pub memory_used_bytes: Option<u64>,
     /// Sent to it and not answered, by the router's books.
     pub in_flight: u32,
     /// In the engine's batch, of `slots` places.
@@ -99,6 +112,7 @@ pub struct WorkerState {
     pub waiting: u32,
     pub slots: u32,
     pub cache: CacheState,
+    pub speculation: SpeculationState,
 }
 
 /// A worker's KV cache, in blocks.
@@ -113,6 +127,38 @@ pub struct CacheState {
     pub hit_pct: Option<f64>,
 }
 
+/// What speculation has drafted and what was kept, since the worker started.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SpeculationState {
+    /// Steps of a sequence that carried a draft.
+    pub drafts: u64,
+    pub drafted_tokens: u64,
+    pub accepted_tokens: u64,
+    /// Drafted tokens in a hundred that were kept; `null` before the first draft.
+    pub acceptance_pct: Option<f64>,
+    /// Tokens that a step of a sequence gives; `null` before the first draft.
+    pub tokens_per_step: Option<f64>,
+}
+
+impl From<SpeculationCounts> for SpeculationState {
+    fn from(counts: SpeculationCounts) -> Self {
+        let SpeculationCounts {
+            drafts,
+            drafted_tokens,
+            accepted_tokens,
+        } = counts;
+        let kept_of = |whole: u64| (whole > 0).then(|| accepted_tokens as f64 / whole as f64);
+        Self {
+            drafts,
+            drafted_tokens,
+            accepted_tokens,
+            acceptance_pct: kept_of(drafted_tokens).map(|share| 100.0 * share),
+            // The target's own token comes on top of what it kept.
+            tokens_per_step: kept_of(drafts).map(|kept| 1.0 + kept),
+        }
+    }
+}
+
 impl WorkerState {
     /// From what a worker says about itself.
     pub fn new(card: &WorkerCard, status: &WorkerStatus) -> Self {
@@ -124,8 +170,8 @@ impl WorkerState {
             simulated: card.simulated,
             draining: false,
             gpu: card.gpu.clone(),
-            utilization: status.utilization,
-            memory_used_bytes: status.gpu_memory_used_bytes,
+            utilization: Some(status.utilization),
+            memory_used_bytes: Some(status.gpu_memory_used_bytes),
             in_flight: status.running + status.waiting,
             running: status.running,
             waiting: status.waiting,
@@ -136,6 +182,25 @@ impl WorkerState {
                 cached_blocks: status.cached_blocks,
                 hit_pct: (status.prompt_tokens > 0).then_some(100.0 * hits),
             },
+            speculation: status.speculation.into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speculation_has_figures_once_something_was_drafted() {
+        let state = SpeculationState::from(SpeculationCounts::default());
+        assert_eq!((state.acceptance_pct, state.tokens_per_step), (None, None));
+        let state = SpeculationState::from(SpeculationCounts {
+            drafts: 100,
+            drafted_tokens: 300,
+            accepted_tokens: 180,
+        });
+        assert_eq!(state.acceptance_pct, Some(60.0));
+        assert_eq!(state.tokens_per_step, Some(2.8));
     }
 }

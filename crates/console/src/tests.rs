@@ -1,6 +1,6 @@
 //! The console as a page sees it, on a paused clock.
 
-mod bench;
+pub(crate) mod bench;
 
 use std::time::Duration;
 
@@ -42,7 +42,14 @@ async fn before_load_the_state_shows_the_system() {
         before["control"],
         json!({ "token_required": false, "granted": true })
     );
+    assert_eq!(
+        (&before["at_ms"], &before["block_size"]),
+        (&json!(1_000_000), &json!(32))
+    );
+    assert_eq!(before["gpu"], json!({ "kind": "process" }));
+    assert_eq!(before["last_decision"], Value::Null);
     let worker = &before["workers"][2];
+    assert_eq!(worker["speculation"]["acceptance_pct"], Value::Null);
     assert_eq!(
         (&worker["name"], &worker["utilization"]),
         (&json!("worker-2"), &json!(0.5))
@@ -216,6 +223,83 @@ async fn what_does_not_exist_is_told() {
         (status, &error["error"]["param"]),
         (StatusCode::BAD_REQUEST, &json!("turns"))
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_is_kept_whether_anybody_looks_or_not() {
+    let bench = Bench::open();
+    bench.tasks.spawn(bench.console.clone().keep_history());
+    bench.ok("POST /api/load/start", None).await;
+    tokio::time::sleep(Duration::from_millis(20_500)).await;
+    let history = bench.ok("GET /api/history", None).await;
+    let points = history["points"].as_array().unwrap();
+    assert_eq!(points.len(), 21);
+    let last = points.last().unwrap();
+    assert_eq!(last["at_ms"], 1_020_000);
+    assert_eq!(
+        (&last["mode"], &last["conversations"]),
+        (&json!("kv"), &json!(4))
+    );
+    assert_eq!(last["ttft_ms_p95"], 300.0);
+    assert_eq!(last["in_flight"][2], json!({ "worker": 2, "in_flight": 2 }));
+    assert_eq!(points[0]["ttft_ms_p95"], Value::Null);
+    bench.closing.cancel();
+    seconds(10).await;
+    let later = bench.ok("GET /api/history", None).await;
+    assert_eq!(later, history, "it ends with the console");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_baseline_comes_when_it_is_ready() {
+    let bench = Bench::open();
+    let missing = async |message: &str| {
+        let (status, error) = bench.call("GET /api/baseline", None, None).await;
+        let error = &error["error"];
+        assert_eq!(
+            (status, &error["code"]),
+            (StatusCode::NOT_FOUND, &json!("no_baseline"))
+        );
+        let said = error["message"].as_str().unwrap();
+        assert!(said.contains(message), "{said}");
+        bench.ok("GET /api/state", None).await["baseline"].take()
+    };
+    let board = &bench.console.inner.config.baseline;
+    assert_eq!(missing("has no baseline").await, json!({ "state": "none" }));
+    board.computing(3, 14);
+    let computing = json!({ "state": "computing", "done": 3, "total": 14 });
+    assert_eq!(missing("3 of 14").await, computing);
+    board.failed("too few blocks");
+    let failed = json!({ "state": "failed", "message": "too few blocks" });
+    assert_eq!(missing("too few blocks").await, failed);
+    let text = json!({
+        "schema": 1, "run_id": "virtual-1", "created_ms": 5, "source": "a test", "simulated": true,
+        "profile": "p", "workload": "w", "workers": 3, "seed": 7, "repeats": 1,
+        "warmup_s": 60.0, "window_s": 300.0, "levels": [],
+    });
+    board.ready(loadgen::baseline::Baseline::parse(&text.to_string()).unwrap());
+    assert_eq!(bench.ok("GET /api/baseline", None).await, text);
+    let state = bench.ok("GET /api/state", None).await;
+    assert_eq!(
+        state["baseline"],
+        json!({ "state": "ready", "run_id": "virtual-1" })
+    );
+}
+
+/// A browser offers its token among the subprotocols.
+#[tokio::test(start_paused = true)]
+async fn a_page_shows_its_token_to_the_stream() {
+    use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+    let bench = Bench::new(Access::Token(TOKEN.to_owned()), true);
+    for (offered, granted) in [("homing", false), ("homing, token.secret", true)] {
+        let mut request = "ws://console/api/stream".into_client_request().unwrap();
+        let header = "sec-websocket-protocol";
+        request
+            .headers_mut()
+            .insert(header, offered.parse().unwrap());
+        let (mut viewer, answer) = client_async(request, bench.connect(1 << 16)).await.unwrap();
+        assert_eq!(answer.headers()[header], "homing");
+        assert_eq!(next(&mut viewer).await["control"]["granted"], granted);
+    }
 }
 
 /// A viewer at the end of a pipe.

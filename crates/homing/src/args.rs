@@ -12,7 +12,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use console::Slos;
 use router::{BlockWeights, Mode, ModeName};
+use sweep::Objectives;
+use sweep::slo::ObjectiveError;
 
 pub(crate) use self::laboratory::{
     LaboratoryArgs, LearningArgs, ReplayArgs, SweepArgs, TraceFormat,
@@ -183,6 +186,30 @@ pub(crate) struct DemoArgs {
     #[arg(long, help_heading = "Console")]
     pub(crate) subtitle: Option<String>,
 
+    /// Latencies that the console marks when they are exceeded
+    ///
+    /// ttft_p95 and tpot_p95, in ms or s. One that is not given keeps its default.
+    #[arg(
+        long,
+        value_name = "OBJECTIVES",
+        default_value = "ttft_p95=600ms,tpot_p95=60ms",
+        value_parser = slos,
+        help_heading = "Console"
+    )]
+    pub(crate) slo: Slos,
+    /// Compare with this baseline, as `homing sweep` wrote it; by default one is computed at start
+    #[arg(long, value_name = "FILE", help_heading = "Console")]
+    pub(crate) baseline: Option<PathBuf>,
+    /// Compute no baseline
+    ///
+    /// Computing one takes some seconds of one core after the start, at the lowest priority. It
+    /// is left out as well where there is no load generator to compare with it.
+    #[arg(long, help_heading = "Console")]
+    pub(crate) no_baseline: bool,
+    /// Show utilisation and memory of GPUs as this Prometheus knows them from the DCGM exporter
+    #[arg(long, value_name = "URL", help_heading = "Console")]
+    pub(crate) prometheus_url: Option<String>,
+
     /// Requests held at once, whatever their state
     #[arg(long, default_value_t = 16_384, help_heading = "Limits")]
     pub(crate) max_requests: usize,
@@ -217,9 +244,49 @@ impl DemoArgs {
     }
 }
 
+/// Objectives that a console shows.
+fn slos(text: &str) -> Result<Slos, String> {
+    let objectives: Objectives = text
+        .parse()
+        .map_err(|error: ObjectiveError| error.to_string())?;
+    let mut slos = Slos::default();
+    for (name, at_most_ms) in objectives.limits_ms() {
+        match name.as_str() {
+            "ttft_p95" => slos.ttft_p95_ms = at_most_ms,
+            "tpot_p95" => slos.tpot_p95_ms = at_most_ms,
+            _ => {
+                return Err(format!(
+                    "the console shows ttft_p95 and tpot_p95, not {name}"
+                ));
+            }
+        }
+    }
+    Ok(slos)
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
         .parse()
         .map_err(|_| "not a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objectives_of_the_console_are_two() {
+        let slos_of = |text: &str| slos(text).map(|slos| (slos.ttft_p95_ms, slos.tpot_p95_ms));
+        assert_eq!(slos_of("ttft_p95=600ms,tpot_p95=60ms"), Ok((600.0, 60.0)));
+        assert_eq!(slos_of("tpot_p95=0.05s"), Ok((600.0, 50.0)));
+        for (text, part) in [
+            ("e2e_p95=3s", "not e2e_p95"),
+            ("ttft_p95=fast", "ttft_p95=600ms"),
+            ("", "not an objective"),
+        ] {
+            let error = slos_of(text).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
 }

@@ -4,7 +4,9 @@
 //! SIGTERM or Ctrl-C takes them down in the opposite order: stop load, refuse new requests,
 //! finish the running streams, stop the engines.
 
+mod baseline;
 mod console;
+mod pages;
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,6 +17,7 @@ use contract::{Clock, ModelName};
 use engine::sim::Profile;
 use frontend::{Access, FleetCommand, Frontend, FrontendConfig, Parts};
 use loadgen::LoadGenerator;
+use loadgen::client::{Transport, TransportOptions};
 use preprocess::{PreprocessConfig, Preprocessor};
 use router::{Router, RouterConfig};
 use telemetry::{Registry, catalog};
@@ -53,6 +56,7 @@ async fn demo(args: DemoArgs) -> anyhow::Result<()> {
     let console = listen(&args, args.console_port, "--console-port").await?;
     let addresses = [api.local_addr()?, console.local_addr()?];
     let system = System::start(&args).await?;
+    let facade = console::facade(&args, &system, addresses[0])?;
     let load = match args.no_load {
         true => None,
         false => Some(console::load_generator(&args, &system, addresses[0])?),
@@ -65,7 +69,6 @@ async fn demo(args: DemoArgs) -> anyhow::Result<()> {
         autostart: args.autostart,
         grace: args.shutdown_grace,
     };
-    let facade = console::facade(&args, &system);
     system.serve(outside, facade).await
 }
 
@@ -204,6 +207,11 @@ impl System {
         let Outside { load, grace, .. } = outside;
         let drain = CancellationToken::new();
         let console = Console::new(facade.config, facade.system, load.clone(), drain.clone());
+        tasks.spawn(console.clone().keep_history());
+        if let Some(gpus) = facade.gpus {
+            let transport = Transport::network(TransportOptions::default());
+            tasks.spawn(gpus.poll(transport, drain.clone()));
+        }
         // What is not the console's is answered as on the API's port.
         let console = console.service().fallback_service(frontend.service());
         for (listener, routes) in [

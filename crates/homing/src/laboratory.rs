@@ -14,6 +14,7 @@ use ::sweep::{
 use anyhow::{Context as _, ensure};
 
 use crate::args::{LaboratoryArgs, ReplayArgs, SweepArgs, TraceFormat};
+use crate::loadgen::unix_ms;
 use crate::print;
 
 pub(crate) fn sweep(args: &SweepArgs) -> anyhow::Result<()> {
@@ -43,6 +44,8 @@ pub(crate) fn sweep(args: &SweepArgs) -> anyhow::Result<()> {
         _ => ::sweep::sweep(&plan, pace),
     });
     let slo = args.slo.clone();
+    let baseline = ::sweep::baseline(&plan, &cells, "homing sweep --virtual", unix_ms());
+    let baseline = serde_json::to_string_pretty(&baseline)? + "\n";
     finish(
         Summary {
             schema: SCHEMA,
@@ -56,7 +59,11 @@ pub(crate) fn sweep(args: &SweepArgs) -> anyhow::Result<()> {
             cells,
         },
         &args.common.output,
-    )
+    )?;
+    let path = args.common.output.join("baseline.json");
+    std::fs::write(&path, baseline).with_context(|| format!("cannot write {}", path.display()))?;
+    print::line(format_args!("written: {}", path.display()));
+    Ok(())
 }
 
 pub(crate) fn replay(args: &ReplayArgs) -> anyhow::Result<()> {

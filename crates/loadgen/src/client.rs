@@ -12,6 +12,7 @@
 //! - **Only the answer's own silence is a stall.** Before the first byte a server may queue
 //!   as long as the whole request may take.
 
+mod get;
 mod pipe;
 mod request;
 mod target;
@@ -32,6 +33,7 @@ use hyper_util::client::legacy::Error as TransportError;
 use serde_json::Value;
 use tokio::time::timeout;
 
+pub use self::get::GetError;
 pub use self::pipe::Pipe;
 pub use self::request::{Chat, Message, Role};
 pub use self::target::{Target, TargetError};

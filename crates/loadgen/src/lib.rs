@@ -24,6 +24,7 @@
 //! | [`live`] | all of it together, running |
 //! | [`metrics`], [`exposition`] | what Prometheus sees |
 
+pub mod baseline;
 pub mod by_mode;
 pub mod client;
 pub mod driver;

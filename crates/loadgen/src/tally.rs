@@ -43,7 +43,16 @@ pub struct Stopwatch {
     first: Option<(Moment, u32)>,
     last: Moment,
     tokens: u32,
+    turn: usize,
     counted: bool,
+}
+
+/// What requests of one turn number felt.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TurnTally {
+    pub ttft: Samples,
+    pub prompt_tokens: u64,
+    pub cached_tokens: u64,
 }
 
 /// The figures of one window, or of several pooled.
@@ -63,6 +72,8 @@ pub struct Tally {
     pub itl: Histogram,
     pub prompt_tokens: u64,
     pub cached_tokens: u64,
+    /// By turn number, from the first.
+    pub turns: Vec<TurnTally>,
     /// Tokens that arrived within the window.
     pub output_tokens: u64,
     /// Requests that finished within the window.
@@ -83,13 +94,14 @@ impl Tally {
             itl: Histogram::default(),
             prompt_tokens: 0,
             cached_tokens: 0,
+            turns: Vec::new(),
             output_tokens: 0,
             completed: 0,
         }
     }
 
-    /// A request is sent.
-    pub fn send(&mut self, now: Moment) -> Stopwatch {
+    /// A request is sent, for a turn that is counted from 0.
+    pub fn send(&mut self, turn: u32, now: Moment) -> Stopwatch {
         let counted = self.window.contains(now);
         self.requests += u64::from(counted);
         self.open += u64::from(counted);
@@ -98,6 +110,7 @@ impl Tally {
             first: None,
             last: now,
             tokens: 0,
+            turn: turn as usize,
             counted,
         }
     }
@@ -107,7 +120,17 @@ impl Tally {
         if watch.counted {
             self.prompt_tokens += u64::from(prompt_tokens);
             self.cached_tokens += u64::from(cached_tokens);
+            let turn = self.turn(watch.turn);
+            turn.prompt_tokens += u64::from(prompt_tokens);
+            turn.cached_tokens += u64::from(cached_tokens);
         }
+    }
+
+    fn turn(&mut self, number: usize) -> &mut TurnTally {
+        if self.turns.len() <= number {
+            self.turns.resize(number + 1, TurnTally::default());
+        }
+        &mut self.turns[number]
     }
 
     /// Tokens arrive.
@@ -122,6 +145,7 @@ impl Tally {
             watch.first = Some((now, tokens));
             if watch.counted {
                 self.ttft.push(now - watch.sent);
+                self.turn(watch.turn).ttft.push(now - watch.sent);
             }
         } else if watch.counted {
             let gap = now.as_nanos().saturating_sub(watch.last.as_nanos());
@@ -183,6 +207,12 @@ impl Tally {
         self.itl.merge(&other.itl);
         self.prompt_tokens += other.prompt_tokens;
         self.cached_tokens += other.cached_tokens;
+        for (number, other) in other.turns.iter().enumerate() {
+            let turn = self.turn(number);
+            turn.ttft.merge(&other.ttft);
+            turn.prompt_tokens += other.prompt_tokens;
+            turn.cached_tokens += other.cached_tokens;
+        }
         self.output_tokens += other.output_tokens;
         self.completed += other.completed;
     }
@@ -225,7 +255,7 @@ mod tests {
     #[test]
     fn a_request_is_measured_by_its_chunks() {
         let mut tally = tally();
-        let mut watch = tally.send(at(1500));
+        let mut watch = tally.send(0, at(1500));
         tally.start(&watch, 100, 40);
         tally.chunk(&mut watch, 2, at(1600));
         tally.chunk(&mut watch, 4, at(1640));
@@ -249,9 +279,9 @@ mod tests {
     #[test]
     fn requests_belong_to_the_window_in_which_they_were_sent() {
         let mut tally = tally();
-        let mut early = tally.send(at(999));
-        let mut inside = tally.send(at(1999));
-        let late = tally.send(at(2000));
+        let mut early = tally.send(0, at(999));
+        let mut inside = tally.send(0, at(1999));
+        let late = tally.send(0, at(2000));
         tally.chunk(&mut early, 1, at(1200));
         tally.finish(&early, at(1200));
         tally.finish(&late, at(2500));
@@ -271,11 +301,11 @@ mod tests {
     #[test]
     fn what_fails_or_does_not_finish_is_an_error() {
         let mut tally = tally();
-        let failed = tally.send(at(1000));
+        let failed = tally.send(0, at(1000));
         tally.fail(&failed);
-        let before = tally.send(at(0));
+        let before = tally.send(0, at(0));
         tally.fail(&before);
-        tally.send(at(1001));
+        tally.send(0, at(1001));
         assert!(!tally.is_settled(at(5000)));
         tally.close();
         assert_eq!((tally.requests, tally.errors), (2, 2));
@@ -286,12 +316,36 @@ mod tests {
         let mut pooled = tally();
         for _ in 0..2 {
             let mut other = tally();
-            let mut watch = other.send(at(1100));
+            let mut watch = other.send(0, at(1100));
             other.chunk(&mut watch, 30, at(1200));
             other.finish(&watch, at(1200));
             pooled.merge(&other);
         }
         assert_eq!((pooled.requests, pooled.ttft.len()), (2, 2));
         assert_eq!(pooled.tokens_per_second(), 20.0);
+    }
+
+    #[test]
+    fn turns_are_told_apart_and_pooled() {
+        let mut tally = tally();
+        for (turn, ttft, cached) in [(0, 300, 0), (2, 100, 90), (2, 200, 70)] {
+            let mut watch = tally.send(turn, at(1000));
+            tally.start(&watch, 100, cached);
+            tally.chunk(&mut watch, 1, at(1000 + ttft));
+            tally.finish(&watch, at(1500));
+        }
+        let mut pooled = tally.clone();
+        pooled.merge(&tally);
+        for (tally, runs) in [(tally, 1), (pooled, 2)] {
+            let told = tally.turns.iter();
+            let told: Vec<_> = told
+                .map(|turn| (turn.ttft.len(), turn.prompt_tokens, turn.cached_tokens))
+                .collect();
+            let one = [(1, 100, 0), (0, 0, 0), (2, 200, 160)];
+            let all = one.map(|(samples, prompt, cached)| {
+                (runs * samples, runs as u64 * prompt, runs as u64 * cached)
+            });
+            assert_eq!(told, all);
+        }
     }
 }

@@ -18,6 +18,7 @@
 //! | [`grid`] | many cells on all cores |
 //! | [`learning`] | how soon what the router learns is as good as knowing |
 //! | [`report`] | JSON, CSV and a table |
+//! | [`baseline`] | the same for a console to draw |
 //! | [`compare`] | how far a sweep is off from published measurements |
 //! | [`setting`], [`notation`] | what people name and write becomes a plan |
 //! | [`meter`] | how far it is |
@@ -29,6 +30,7 @@
 //!   threads or the order in which cells are computed.
 //! - **Paired.** Every mode and every level of a repeat meets the same conversations.
 
+pub mod baseline;
 pub mod cell;
 pub mod cluster;
 pub mod compare;
@@ -46,6 +48,7 @@ pub mod slo;
 pub mod trace;
 pub mod workload;
 
+pub use baseline::baseline;
 pub use cell::{CellPlan, Measured, Spread, run_cell, run_recorded};
 pub use cluster::{Change, ChangeKind, Record, WorkerPlan};
 pub use compare::{Comparison, Measurements, MeasurementsError};

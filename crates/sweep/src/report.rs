@@ -7,8 +7,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use loadgen::Percentiles;
+use loadgen::baseline::TurnNumberFigures;
 use serde::Serialize;
 
+use crate::baseline;
 use crate::cell::Measured;
 use crate::compare::Comparison;
 use crate::slo::SloSummary;
@@ -57,6 +59,9 @@ pub struct CellSummary {
     pub kv_hit_pct: Option<f64>,
     pub inflight_spread: SpreadSummary,
     pub dispatched_past_slots: u64,
+    /// By turn number; a trace has none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<TurnNumberFigures>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -87,7 +92,7 @@ impl Figures {
 }
 
 /// Six digits after the point: microseconds of a second, and no noise of binary fractions.
-fn figure(value: f64) -> Option<f64> {
+pub(crate) fn figure(value: f64) -> Option<f64> {
     value.is_finite().then(|| (value * 1e6).round() / 1e6)
 }
 
@@ -111,6 +116,10 @@ impl CellSummary {
                 max: measured.spread.max(),
             },
             dispatched_past_slots: measured.dispatched_past_slots,
+            turns: match concurrency {
+                Some(_) => baseline::turns(tally),
+                None => Vec::new(),
+            },
         }
     }
 }

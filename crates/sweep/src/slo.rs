@@ -131,6 +131,12 @@ impl Objective {
 }
 
 impl Objectives {
+    /// Each by its name, such as `ttft_p95`, with its milliseconds.
+    pub fn limits_ms(&self) -> impl Iterator<Item = (String, f64)> {
+        let objectives = self.0.iter();
+        objectives.map(|objective| (objective.name(), objective.at_most_ms))
+    }
+
     /// Whether a cell meets all of them and nothing failed.
     pub fn hold(&self, cell: &CellSummary) -> bool {
         cell.errors == 0 && self.0.iter().all(|objective| objective.holds(cell))

@@ -24,8 +24,8 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use crate::{
-    Console, ConsoleConfig, Refusal, RequestCounts, RouterState, Slos, System, SystemView,
-    WorkerState,
+    Assets, BaselineBoard, Console, ConsoleConfig, GpuSource, Refusal, RequestCounts, RouterState,
+    Slos, System, SystemView, WorkerState,
 };
 
 pub(super) const TOKEN: &str = "secret";
@@ -51,6 +51,10 @@ impl Bench {
             subtitle: "And more".to_owned(),
             slos: Slos::default(),
             access,
+            assets: Assets::default(),
+            status_page: "http://api/".to_owned(),
+            baseline: BaselineBoard::default(),
+            unix_ms: 1_000_000,
         };
         let system = Box::new(Invented::default());
         let console = Console::new(config, system, load.clone(), closing.clone());
@@ -109,16 +113,21 @@ fn serve(pipe: DuplexStream, routes: axum::Router, tasks: &TaskTracker) {
     });
 }
 
-fn load_generator(tasks: &TaskTracker) -> LoadGenerator {
-    let clock = Clock::start();
+/// Connections to a server that is in memory only.
+pub(crate) fn transport(routes: axum::Router, tasks: &TaskTracker) -> Transport {
     let work = tasks.clone();
     let connector = tower::service_fn(move |_| {
         let (near, far) = tokio::io::duplex(1 << 16);
-        let routes = axum::Router::new().route("/v1/chat/completions", post(answer));
-        serve(far, routes, &work);
+        serve(far, routes.clone(), &work);
         std::future::ready(Ok::<_, io::Error>(Pipe::new(near)))
     });
-    let transport = Transport::over(connector, TransportOptions::default());
+    Transport::over(connector, TransportOptions::default())
+}
+
+fn load_generator(tasks: &TaskTracker) -> LoadGenerator {
+    let clock = Clock::start();
+    let routes = axum::Router::new().route("/v1/chat/completions", post(answer));
+    let transport = transport(routes, tasks);
     let target = Target::new("http://mock", "m").unwrap();
     let config = LiveConfig {
         settings: Settings {
@@ -194,6 +203,9 @@ impl System for Invented {
                 queued: 0,
             },
             workers: workers.collect(),
+            block_size: 32,
+            last_decision: None,
+            gpu: GpuSource::Process,
         }
     }
 

@@ -5,8 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use ::console::{
-    ConsoleConfig, Refusal, RequestCounts, RouterState, Slos, SystemView, WorkerState,
+    ConsoleConfig, GpuFeed, GpuSource, Refusal, RequestCounts, RouterState, SystemView, WorkerState,
 };
+use anyhow::Context as _;
 use frontend::{Frontend, RouterChange, offending_field};
 use loadgen::client::{Client, Patience, Target, Transport, TransportOptions};
 use loadgen::{LiveConfig, LiveParts, LoadGenerator, Settings, Starter};
@@ -15,7 +16,7 @@ use router::{Mode, ModeName, Router};
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
-use super::System;
+use super::{System, baseline, pages};
 use crate::args::{DemoArgs, StarterChoice};
 use crate::loadgen::unix_ms;
 
@@ -23,26 +24,38 @@ use crate::loadgen::unix_ms;
 pub(super) struct Facade {
     pub(super) config: ConsoleConfig,
     pub(super) system: Box<dyn ::console::System>,
+    /// To be polled, if there is one.
+    pub(super) gpus: Option<GpuFeed>,
 }
 
-pub(super) fn facade(args: &DemoArgs, system: &System) -> Facade {
+pub(super) fn facade(args: &DemoArgs, system: &System, api: SocketAddr) -> anyhow::Result<Facade> {
+    let gpus = args.prometheus_url.as_deref().map(GpuFeed::new);
+    let gpus = gpus.transpose().map_err(anyhow::Error::msg);
+    let gpus = gpus.context("--prometheus-url")?;
     let subtitle = args.subtitle.clone().unwrap_or_else(|| {
         let (workers, profile) = (system.workers, &system.profile.name);
         format!("Powered by Homing, on {workers} simulated workers ({profile})")
     });
-    Facade {
+    Ok(Facade {
         config: ConsoleConfig {
             title: args.title.clone(),
             subtitle,
-            slos: Slos::default(),
+            slos: args.slo,
             access: system.access.clone(),
+            assets: pages::built(),
+            status_page: format!("http://{}/", reachable(api)),
+            baseline: baseline::prepare(args, system)?,
+            unix_ms: unix_ms(),
         },
         system: Box::new(Serving {
             model: system.profile.model.as_str().to_owned(),
+            block_size: system.profile.block_size,
+            gpus: gpus.clone(),
             frontend: system.frontend.clone(),
             router: system.router.clone(),
         }),
-    }
+        gpus,
+    })
 }
 
 /// A load generator that is stopped. It talks to the API as any client would, over a socket.
@@ -102,6 +115,9 @@ fn reachable(listener: SocketAddr) -> SocketAddr {
 #[derive(Debug)]
 struct Serving {
     model: String,
+    block_size: u32,
+    /// If Prometheus is asked about GPUs.
+    gpus: Option<GpuFeed>,
     frontend: Frontend,
     router: Router,
 }
@@ -109,6 +125,11 @@ struct Serving {
 impl ::console::System for Serving {
     fn view(&self) -> SystemView {
         let workers = self.router.workers();
+        let mut shown: Vec<WorkerState> = workers.iter().map(worker_state).collect();
+        let gpu = match &self.gpus {
+            Some(feed) => feed.show(&mut shown),
+            None => GpuSource::Process,
+        };
         SystemView {
             model: self.model.clone(),
             simulated: workers.iter().any(|worker| worker.card.simulated),
@@ -117,7 +138,10 @@ impl ::console::System for Serving {
                 in_flight: self.frontend.in_flight() as u64,
                 queued: self.router.total_queued(),
             },
-            workers: workers.iter().map(worker_state).collect(),
+            block_size: self.block_size,
+            last_decision: self.router.decisions(1).pop(),
+            gpu,
+            workers: shown,
         }
     }
 

@@ -105,6 +105,7 @@ fn cell(totals: &Totals) -> CellSummary {
         kv_hit_pct: None,
         inflight_spread: SpreadSummary { mean: None, max: 0 },
         dispatched_past_slots: 0,
+        turns: Vec::new(),
     }
 }
 

@@ -85,7 +85,10 @@ fn a_page_drives_load_at_the_demos_own_api() {
         "{metrics}"
     );
     let (_, page) = call(&demo, "GET /", "", "");
-    assert!(page.contains("stands in until the console"), "{page}");
+    let built = page.contains(r#"<div id="root">"#);
+    assert!(built || page.contains("was not built"), "{page}");
+    let (_, workers) = call(&demo, "GET /workers", "", "");
+    assert!(workers.contains("worker-2"), "{workers}");
 
     json(&demo, "POST /api/load/stop", "");
     until(&demo, "GET /api/state", |state| {

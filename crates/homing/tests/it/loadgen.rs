@@ -22,7 +22,13 @@ impl Demo {
     pub(crate) fn start(options: &str) -> Self {
         let mut process = Command::new(PROGRAM)
             .args(["demo", "--http-port", "0"])
-            .args(["--console-port", "0", "--shutdown-grace", "0"])
+            .args([
+                "--console-port",
+                "0",
+                "--shutdown-grace",
+                "0",
+                "--no-baseline",
+            ])
             .args(options.split_whitespace())
             .stdout(Stdio::piped())
             .spawn()

@@ -71,7 +71,7 @@ impl Cluster {
             limits,
             sampling_seed,
             sent: self.now,
-            watch: self.tally.send(self.now),
+            watch: self.tally.send(label.1, self.now),
             placed: None,
             failed: Vec::new(),
             told_tokens: 0,

@@ -31,6 +31,7 @@ fn cell(concurrency: Option<u32>, ttft_p95: Option<f64>) -> CellSummary {
         kv_hit_pct: Some(83.0),
         inflight_spread: SpreadSummary { mean: None, max: 0 },
         dispatched_past_slots: 0,
+        turns: Vec::new(),
     }
 }
 

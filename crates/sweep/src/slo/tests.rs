@@ -25,6 +25,7 @@ fn cell(mode: ModeName, level: u32, ttft_p95: f64) -> CellSummary {
         kv_hit_pct: None,
         inflight_spread: SpreadSummary { mean: None, max: 0 },
         dispatched_past_slots: 0,
+        turns: Vec::new(),
     }
 }
 

@@ -1,0 +1,71 @@
+//! Asking Prometheus, again and again.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use loadgen::client::Transport;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::matching::{self, Gpu};
+use super::{GpuFeed, Series, parse};
+
+const PACE: Duration = Duration::from_secs(5);
+
+/// For all three answers together; less than the pace.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// Some thousand GPUs.
+const MOST_BYTES: usize = 8 << 20;
+
+impl GpuFeed {
+    /// Asks at once, then every five seconds, until `closing` fires.
+    pub async fn poll(self, transport: Transport, closing: CancellationToken) {
+        let mut ticks = interval(PACE);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let polling = async {
+            loop {
+                ticks.tick().await;
+                let latest = match timeout(PATIENCE, self.read(&transport)).await {
+                    Ok(latest) => latest,
+                    Err(_) => Err(format!("no answer within {PATIENCE:?}")),
+                };
+                self.keep(latest);
+            }
+        };
+        closing.run_until_cancelled(polling).await;
+    }
+
+    fn keep(&self, latest: Result<Vec<Gpu>, String>) {
+        let url = &self.inner.url;
+        let mut kept = self.inner.latest.lock();
+        // Said once for each change, not every five seconds.
+        match (&*kept, &latest) {
+            (Ok(_), Err(error)) => warn!(url, error, "gpu figures are missing"),
+            (Err(_), Ok(_)) => info!(url, "gpu figures are back"),
+            (Ok(_), Ok(_)) | (Err(_), Err(_)) => {}
+        }
+        *kept = latest;
+    }
+
+    async fn read(&self, transport: &Transport) -> Result<Vec<Gpu>, String> {
+        let utilization = self.query(transport, "DCGM_FI_DEV_GPU_UTIL").await?;
+        let used = self.query(transport, "DCGM_FI_DEV_FB_USED").await?;
+        let free = self.query(transport, "DCGM_FI_DEV_FB_FREE").await?;
+        match utilization.is_empty() && used.is_empty() {
+            true => Err("Prometheus has no series DCGM_FI_DEV_GPU_UTIL".to_owned()),
+            false => Ok(matching::join(utilization, used, free)),
+        }
+    }
+
+    async fn query(&self, transport: &Transport, metric: &str) -> Result<Vec<Series>, String> {
+        let address = format!("{}/api/v1/query?query={metric}", self.inner.url);
+        let answer = transport.get(&address, MOST_BYTES).await;
+        let (status, body) = answer.map_err(|error| error.to_string())?;
+        parse(&body).map_err(|error| match status {
+            StatusCode::OK => error,
+            status => format!("status {status}, {error}"),
+        })
+    }
+}

@@ -1,0 +1,48 @@
+//! Reading something small and whole from a server, over the same connections.
+
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+
+use super::Transport;
+
+/// Why nothing was read.
+#[derive(Debug, thiserror::Error)]
+pub enum GetError {
+    #[error("`{0}` is not an address")]
+    Address(String),
+    #[error("{0}")]
+    Unreachable(String),
+    #[error("the answer broke off or is too long: {0}")]
+    Body(String),
+}
+
+impl Transport {
+    /// The status and the body of an address, if the body has at most so many bytes.
+    pub async fn get(
+        &self,
+        address: &str,
+        most_bytes: usize,
+    ) -> Result<(StatusCode, Bytes), GetError> {
+        let request = Request::get(address)
+            .body(Full::default())
+            .map_err(|_| GetError::Address(address.to_owned()))?;
+        let answer = self.send(request).await;
+        let answer = answer.map_err(|error| GetError::Unreachable(whole_story(&error)))?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), most_bytes).collect().await;
+        let body = body.map_err(|error| GetError::Body(error.to_string()))?;
+        Ok((status, body.to_bytes()))
+    }
+}
+
+/// An error with what caused it: the first word of a transport is seldom the useful one.
+fn whole_story(error: &dyn std::error::Error) -> String {
+    let mut story = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        story = format!("{story}: {error}");
+        cause = error.source();
+    }
+    story
+}
