@@ -2,7 +2,7 @@
 import type { FeedStore } from "./api/feed";
 import type { Candidate, Conversation, Decision, Figures, RequestRecord, Snapshot, State, WorkerState } from "./api/types";
 
-export const figures = (p50: number | null, p95: number | null, samples = 50): Figures => ({ p50, p95, p99: p95, samples });
+export const figures = (p50: number | null, p95: number | null, samples = 100): Figures => ({ p50, p95, p99: p95, samples });
 
 export const aCandidate = (change: Partial<Candidate>): Candidate => ({
   worker: 0, slots: 64, in_flight: 20, overlap_blocks: 0, cached_tokens: 0, pending_prefill_tokens: 0, pending_requests: 0,

@@ -5,7 +5,7 @@ import type { Page } from "playwright-core";
 export const PAGES = [
   { name: "dashboard", hash: "#/", ready: "TTFT by turn" },
   { name: "conversations", hash: "#/conversations", ready: "Topic" },
-  { name: "architecture", hash: "#/architecture", ready: "worker-0" },
+  { name: "architecture", hash: "#/architecture", ready: "worker 0" },
   { name: "routing", hash: "#/routing", ready: "Last decision" },
   { name: "features", hash: "#/features", ready: "Speculative decoding" },
 ] as const;

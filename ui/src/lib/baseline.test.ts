@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { capacity, comparedConcurrency, describe as describeBaseline, difference, liveMatch, losses, matchLevel, whyNone } from "./baseline";
-import { aBaseline, load } from "./testing";
+import { aBaseline, load } from "../quiet-fixtures";
 
 describe("a baseline", () => {
   it("is compared at the nearest level, which says so when it is not exact", () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Phase } from "../api/types";
 import { loadControls } from "./controls";
-import { aState, load } from "./testing";
+import { aState, load } from "../quiet-fixtures";
 
 const inPhase = (phase: Phase) => aState({ load: load({ phase }) });
 const pressable = (phase: Phase) => {

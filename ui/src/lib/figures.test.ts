@@ -5,7 +5,7 @@ import { allFine, caveats, steady } from "./comparable";
 import { failureKinds, failureNotice } from "./failure";
 import { gpuSummary, heat, memoryPercent } from "./hardware";
 import { kpis } from "./kpi";
-import { aBaseline, aState, figures, load, point, windowFigures, worker } from "./testing";
+import { aBaseline, aState, figures, load, point, windowFigures, worker } from "../quiet-fixtures";
 import { inWords, ticks, turnLines } from "./turns";
 
 const values = (state: Parameters<typeof kpis>[0]) => kpis(state).map((kpi) => kpi.value);

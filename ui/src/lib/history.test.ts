@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { columns, HOLE_MS, KEPT, latest, merged, modeChanges, otherModes, pointOf, withPoint } from "./history";
-import { aState, figures, load, point, windowFigures } from "./testing";
+import { aState, figures, load, point, windowFigures } from "../quiet-fixtures";
 
 describe("history", () => {
   it("takes a point from a state, with nothing where nothing was measured", () => {

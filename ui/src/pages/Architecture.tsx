@@ -14,7 +14,7 @@ export function Architecture() {
     <>
       <section className="panel">
         <header className="page-head">
-          <h1>Demo Architecture</h1>
+          <h2>Demo Architecture</h2>
           {state.simulated && <span className="badge simulated">simulated GPUs</span>}
         </header>
         <SystemDrawing state={state} />

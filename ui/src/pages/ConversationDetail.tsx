@@ -34,7 +34,7 @@ function Shown({ conversation }: { conversation: Conversation }) {
     <>
       <section className="panel">
         <div className="page-head">
-          <h1>{conversation.title}</h1>
+          <h2>{conversation.title}</h2>
           <StatusBadge status={conversation.status} />
         </div>
         <dl className="facts">

@@ -38,7 +38,7 @@ export function Conversations() {
   return (
     <section className="panel" aria-busy={!fresh}>
       <header className="page-head">
-        <h1>Conversations</h1>
+        <h2>Conversations</h2>
         <div className="tools">
           <span className="muted small nums" aria-live="off">
             {value && value.total > 0 && `shown ${number(value.conversations.length)} of ${number(value.total)}`}

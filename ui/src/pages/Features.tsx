@@ -17,7 +17,7 @@ export function Features() {
   return (
     <>
       <div className="page-head">
-        <h1>Features</h1>
+        <h2>Features</h2>
         <span className="muted small">figures are of this moment</span>
       </div>
       <div className="features">

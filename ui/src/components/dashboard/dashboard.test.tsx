@@ -2,7 +2,7 @@ import { act, cleanup, fireEvent, render, screen, within } from "@testing-librar
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { api } from "../../api/client";
 import type { Snapshot } from "../../api/types";
-import { aBaseline, aState, cell, figures, load, windowFigures, worker } from "../../lib/testing";
+import { aBaseline, aState, cell, figures, load, windowFigures, worker } from "../../quiet-fixtures";
 import { PATIENCE_MS } from "../../lib/wish";
 import { BenchmarkTable, verdict } from "./BenchmarkTable";
 import { ComparisonTable } from "./ComparisonTable";

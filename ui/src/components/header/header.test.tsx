@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { api, controlToken } from "../../api/client";
 import type { Feed } from "../../api/feed";
 import { LiveProvider } from "../../api/live";
-import { aState, load, windowFigures } from "../../lib/testing";
+import { aState, load, windowFigures } from "../../quiet-fixtures";
 import { Header } from "../Header";
 import { TokenForm } from "./ViewOnly";
 

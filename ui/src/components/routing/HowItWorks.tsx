@@ -60,7 +60,7 @@ export function HowItWorks({ blockSize, mode }: { blockSize: number; mode: strin
   return (
     <section className="panel">
       <header className="page-head">
-        <h1>KV Routing</h1>
+        <h2>KV Routing</h2>
         {looksAtCaches(mode) ? (
           <span className="muted small">a turn goes to the worker that already holds its conversation, unless another is quicker</span>
         ) : (

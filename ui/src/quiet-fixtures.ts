@@ -1,7 +1,9 @@
-/** States for tests: a running demo, of which a test changes what it is about. */
-import type { Baseline, BaselineCell, Figures, HistoryPoint, Snapshot, State, WindowFigures, WorkerState } from "../api/types";
+/** States for tests in which nothing has been measured yet, and baselines to compare with. */
+import type { Baseline, BaselineCell, HistoryPoint, Snapshot, State, WindowFigures, WorkerState } from "./api/types";
+import { aSnapshot, aState as aBusyState, aWorker, figures } from "./fixtures";
 
-export const figures = (p50: number | null, p95: number | null, samples = 100): Figures => ({ p50, p95, p99: p95, samples });
+export { figures };
+
 const none = figures(null, null, 0);
 const turn = { cached_pct: null, ttft_ms: none, tpot_ms: none };
 
@@ -10,35 +12,23 @@ export const windowFigures = (change: Partial<WindowFigures> = {}): WindowFigure
   ttft_ms: none, tpot_ms: none, itl_ms: none, e2e_ms: none, dispatch_lag_ms: none, initial: turn, followup: turn, ...change,
 });
 
-export const load = (change: Partial<Snapshot> = {}): Snapshot => ({
-  phase: "running",
-  at_s: 200,
-  running_s: 120,
-  target: { url: "http://127.0.0.1:8000/v1", model: "model", user_model: null },
-  workload: { seed: 42, starters: 10, unique: false },
-  settings: { concurrency: 60, turns: { start: 3, end: 5 }, think_time_s: { start: 0, end: 0 }, max_tokens: 1024, starts_per_second: 10, max_requests_per_second: null, arrivals_per_second: null },
+export const load = (change: Partial<Snapshot> = {}): Snapshot => aSnapshot({
   conversations: { active: 60, in_flight: 58, writing: 0, idle: 2, begun: 80, completed: 20, stopped: 0, failed: 0 },
   window: windowFigures(),
-  by_mode: [],
   totals: { requests: 0, failures: 0, failures_by_kind: {}, prompt_tokens: 0, cached_tokens: 0, output_tokens: 0, user_model_fallbacks: 0 },
-  last_failure: null,
   ...change,
 });
 
-export const worker = (id: number, change: Partial<WorkerState> = {}): WorkerState => ({
-  id, name: `worker-${id}`, engine: "profile", simulated: true, draining: false, gpu: { kind: "NVIDIA H200", count: 1, memory_bytes: 100e9 },
-  utilization: 0.5, memory_used_bytes: 80e9, in_flight: 20, running: 20, waiting: 0, slots: 64,
+export const worker = (id: number, change: Partial<WorkerState> = {}): WorkerState => aWorker(id, {
+  gpu: { kind: "NVIDIA H200", count: 1, memory_bytes: 100e9 }, utilization: 0.5, memory_used_bytes: 80e9,
   cache: { total_blocks: 1000, active_blocks: 100, cached_blocks: 500, hit_pct: 90 },
   speculation: { drafts: 0, drafted_tokens: 0, accepted_tokens: 0, acceptance_pct: null, tokens_per_step: null },
   ...change,
 });
 
-export const aState = (change: Partial<State> = {}): State => ({
-  version: "1", title: "A title", subtitle: "A subtitle", at_ms: 1_000_000, control: { token_required: false, granted: true },
-  slos: { ttft_p95_ms: 600, tpot_p95_ms: 60 }, model: "model", simulated: true, block_size: 32,
-  router: { mode: "kv", modes: ["kv", "round-robin"], overlap_score_weight: null, router_temperature: null },
-  requests: { in_flight: 58, queued: 0 }, workers: [worker(0), worker(1)], last_decision: null,
-  gpu: { kind: "process" }, baseline: { state: "none" }, load: load(), ...change,
+export const aState = (change: Partial<State> = {}): State => aBusyState({
+  title: "A title", subtitle: "A subtitle", at_ms: 1_000_000, model: "model", workers: [worker(0), worker(1)],
+  requests: { in_flight: 58, queued: 0 }, last_decision: null, baseline: { state: "none" }, load: load(), ...change,
 });
 
 export const cell = (mode: string, ttft: number, tpot: number): BaselineCell => ({
