@@ -61,11 +61,13 @@ def test_unknown_fields_never_fail_a_request(client):
     assert chat(client, user="someone", extra_body=extra).choices
 
 
-def test_worker_and_timing_come_on_request(client):
-    extra = {"nvext": {"extra_fields": ["worker_id", "timing"]}}
+def test_worker_timing_and_routing_come_on_request(client):
+    extra = {"nvext": {"extra_fields": ["worker_id", "timing", "routing"]}}
     nvext = chat(client, extra_body=extra).model_extra["nvext"]
     assert nvext["worker_id"]["decode_worker_id"] in (0, 1, 2)
     assert nvext["timing"]["ttft_ms"] > 0
+    assert nvext["routing"]["mode"] and nvext["routing"]["reason"]
+    assert {one["worker"] for one in nvext["routing"]["candidates"]} == {0, 1, 2}
     assert "nvext" not in (chat(client).model_extra or {})
 
 

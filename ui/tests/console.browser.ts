@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Snapshot, State } from "../src/api/types";
 import { launch, open, overflow, seriousViolations, type Watched } from "./browser";
 import { type Demo, startDemo } from "./demo";
-import { hitRate, kpi, PAGES, slider, until } from "./pages";
+import { kpi, kpiValue, PAGES, slider, until } from "./pages";
 
 /** No conversation shares its beginning with another, so that round robin has little to reuse. */
 const OPTIONS = ["--starters", "unique", "--concurrency", "20", "--no-baseline"];
@@ -48,10 +48,10 @@ describe("a presenter", () => {
     await button("Start").click();
     await until(() => button("Stop").isEnabled());
     expect(await button("Start").isDisabled()).toBe(true);
-    await until(async () => Number(await kpi(page, "Requests")) > 20);
-    const before = Number(await kpi(page, "Requests"));
-    await until(async () => Number(await kpi(page, "Requests")) > before);
-    expect(Number((await kpi(page, "TOPS")).replace(",", ""))).toBeGreaterThan(0);
+    await until(async () => await kpiValue(page, "Requests") > 20);
+    const before = await kpiValue(page, "Requests");
+    await until(async () => await kpiValue(page, "Requests") > before);
+    expect(await kpiValue(page, "TOPS")).toBeGreaterThan(0);
     expect(await kpi(page, "Errors")).toBe("0");
   });
 
@@ -96,7 +96,7 @@ describe("a presenter", () => {
     expect(window(cold)?.cached_pct).toBeLessThan((window(warm)?.cached_pct ?? 0) - 10);
     expect(window(cold)?.followup.ttft_ms.p50).toBeGreaterThan(window(warm)?.followup.ttft_ms.p50 ?? Number.POSITIVE_INFINITY);
     // The page shows what the server said.
-    expect(await hitRate(page)).toBeLessThan((window(warm)?.cached_pct ?? 0) - 10);
+    expect(await kpiValue(page, "KV Cache Hit")).toBeLessThan((window(warm)?.cached_pct ?? 0) - 10);
     await page.getByLabel("Router").selectOption("kv");
     await until(async () => (await state()).router.mode === "kv");
   });
@@ -148,7 +148,7 @@ describe("a viewer without the control token", () => {
     const viewer = await open(browser, guarded.console);
     try {
       const named = (name: string) => viewer.page.getByRole("button", { name, exact: true });
-      await until(async () => Number(await kpi(viewer.page, "TOPS")) > 0);
+      await until(async () => await kpiValue(viewer.page, "TOPS") > 0);
       expect(await named("Start").isDisabled()).toBe(true);
       expect(await named("Stop").isDisabled()).toBe(true);
       expect(await slider(viewer.page).isDisabled()).toBe(true);

@@ -12,10 +12,11 @@ export const PAGES = [
 
 /** What a card shows. */
 export const kpi = (page: Page, name: string): Promise<string> =>
-  page.getByRole("group", { name, exact: true }).locator(".value").innerText();
+  page.locator(".kpi").filter({ has: page.getByText(name, { exact: true }) }).locator(".figure").innerText();
 
-/** In per cent; NaN for a dash. */
-export const hitRate = async (page: Page): Promise<number> => Number.parseFloat(await kpi(page, "KV Cache Hit"));
+/** The same as a number; NaN for a dash. */
+export const kpiValue = async (page: Page, name: string): Promise<number> =>
+  Number.parseFloat((await kpi(page, name)).replaceAll(",", ""));
 
 export const slider = (page: Page) => page.getByRole("slider");
 

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::task::{Context, Poll};
 
 use contract::{FinishReason, LinkError, Started, TokenChunk, WorkerId};
-use openai::{Extensions, Usage};
+use openai::{Extensions, Routing, Usage};
 use preprocess::TextStream;
 use serde_json::{Value, json};
 
@@ -22,6 +22,8 @@ pub(crate) struct Answer {
     pub(crate) usage: Usage,
     pub(crate) worker: WorkerId,
     pub(crate) started: Option<Started>,
+    /// If the request asked for it.
+    routing: Option<Routing>,
     text: TextStream,
     /// Gone once the answer is complete.
     reply: Option<Reply>,
@@ -35,12 +37,14 @@ pub(crate) struct Piece {
 }
 
 impl Answer {
-    pub(crate) fn new(index: u32, reply: Reply, text: TextStream) -> Self {
+    pub(crate) fn new(index: u32, reply: Reply, text: TextStream, asked: &Extensions) -> Self {
         Self {
             index,
             usage: Usage::new(reply.prompt_tokens, 0, reply.cached_tokens),
             worker: reply.worker(),
             started: reply.started,
+            // Now, while the router still remembers.
+            routing: asked.routing.then(|| reply.routing()).flatten(),
             text,
             reply: Some(reply),
         }
@@ -87,7 +91,7 @@ impl Answer {
 
     /// The `nvext` object that the request asked for.
     pub(crate) fn extensions(&self, asked: &Extensions, record: &RequestRecord) -> Option<Value> {
-        if !asked.worker_id && !asked.timing {
+        if !asked.worker_id && !asked.timing && !asked.routing {
             return None;
         }
         let mut nvext = json!({});
@@ -98,6 +102,9 @@ impl Answer {
         }
         if asked.timing {
             nvext["timing"] = self.timing(record);
+        }
+        if let Some(routing) = &self.routing {
+            nvext["routing"] = json!(routing);
         }
         Some(nvext)
     }

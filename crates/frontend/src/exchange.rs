@@ -196,11 +196,9 @@ async fn serve(
     let answers = (0..)
         .zip(try_join_all(replies).await?)
         .map(|(index, reply)| {
-            Answer::new(
-                index,
-                reply,
-                app.preprocessor.text_stream(&asked.options().stop),
-            )
+            let options = asked.options();
+            let text = app.preprocessor.text_stream(&options.stop);
+            Answer::new(index, reply, text, &options.extensions)
         })
         .collect();
     let echoes = asked.echoes(&app.preprocessor);

@@ -31,6 +31,7 @@ mod fleet;
 mod logprobs;
 mod metrics;
 mod pipeline;
+mod routing;
 mod service;
 mod stream;
 

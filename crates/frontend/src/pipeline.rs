@@ -25,6 +25,7 @@ use tracing::warn;
 
 use crate::fleet::Fleet;
 use crate::metrics::{FrontendMetrics, Stage};
+use crate::routing;
 
 /// Workers tried before a request is given up.
 const ATTEMPTS: usize = 3;
@@ -192,6 +193,11 @@ pub(crate) struct Reply {
 impl Reply {
     pub(crate) fn worker(&self) -> WorkerId {
         self.placement.worker()
+    }
+
+    /// Why it is that worker.
+    pub(crate) fn routing(&self) -> Option<openai::Routing> {
+        self.placement.decision().as_deref().map(routing::summary)
     }
 
     /// The next chunk, the first one included; `None` after the last.

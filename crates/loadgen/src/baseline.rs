@@ -7,6 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::by_mode::TurnNumberFigures;
+
 /// The version of the file.
 pub const SCHEMA: u32 = 1;
 
@@ -65,17 +67,6 @@ pub struct BaselineFigures {
     pub p50: Option<f64>,
     pub p95: Option<f64>,
     pub p99: Option<f64>,
-}
-
-/// Of one turn number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TurnNumberFigures {
-    /// From 1.
-    pub turn: u32,
-    pub ttft_ms_p50: Option<f64>,
-    pub ttft_ms_p95: Option<f64>,
-    pub samples: u64,
-    pub cached_pct: Option<f64>,
 }
 
 /// Why a text is no baseline.

@@ -39,7 +39,7 @@ pub use self::request::{Chat, Message, Role};
 pub use self::target::{Target, TargetError};
 pub use self::transport::{Transport, TransportOptions};
 use crate::failure::{Failure, FailureKind};
-use crate::reading::{Answer, Reading, error_message};
+use crate::reading::{Answer, Arrival, Heard, Listener, Reading, error_message};
 
 /// Most of a refusal that is read to find its message.
 const REFUSAL_BYTES: usize = 64 << 10;
@@ -78,7 +78,17 @@ pub struct Exchange {
     pub sent: Moment,
     /// When it was over.
     pub ended: Moment,
+    /// What had come by then, of an answer that failed too.
+    pub heard: Heard,
     pub outcome: Result<Answer, Failure>,
+}
+
+impl Exchange {
+    /// From sending to the first token, whatever became of the answer after it.
+    pub fn ttft(&self) -> Option<Duration> {
+        let answer = self.outcome.as_ref().ok();
+        answer.and_then(|answer| answer.ttft).or(self.heard.ttft)
+    }
 }
 
 impl Client {
@@ -95,14 +105,20 @@ impl Client {
         &self.target
     }
 
-    /// Sends one turn and reads its answer to the end.
-    pub async fn chat(&self, chat: &Chat<'_>) -> Exchange {
+    /// Sends one turn and reads its answer to the end; `listener` hears of it meanwhile.
+    pub async fn chat(&self, chat: &Chat<'_>, listener: &mut dyn Listener) -> Exchange {
         let body = chat.body(&self.target);
         let mut request = self.request(Method::POST, "/chat/completions", body.into());
         chat.headers(request.headers_mut());
         // The body is ready: serialising is the client's time, not the server's.
         let sent = self.clock.now();
-        let outcome = match timeout(self.patience.answer, self.read(request, sent)).await {
+        let mut heard = Heard::default();
+        let mut hear = |arrival: &_| {
+            heard.add(arrival);
+            listener.arrived(arrival);
+        };
+        let read = self.read(request, Reading::new(sent), &mut hear);
+        let outcome = match timeout(self.patience.answer, read).await {
             Ok(outcome) => outcome,
             Err(_) => {
                 let message = format!("no complete answer within {:?}", self.patience.answer);
@@ -112,6 +128,7 @@ impl Client {
         Exchange {
             sent,
             ended: self.clock.now(),
+            heard,
             outcome,
         }
     }
@@ -140,14 +157,18 @@ impl Client {
         }
     }
 
-    async fn read(&self, request: Request<Full<Bytes>>, sent: Moment) -> Result<Answer, Failure> {
+    async fn read(
+        &self,
+        request: Request<Full<Bytes>>,
+        mut reading: Reading,
+        hear: &mut (dyn FnMut(&Arrival) + Send),
+    ) -> Result<Answer, Failure> {
         let response = self.send(request).await?;
         if !response.status().is_success() {
             let (status, body) = whole(response).await?;
             return Err(refusal(status, &body));
         }
         let mut body = response.into_body();
-        let mut reading = Reading::new(sent);
         let mut begun = false;
         loop {
             let frame = body.frame();
@@ -169,7 +190,11 @@ impl Client {
                     let bytes = frame.into_data().unwrap_or_default();
                     // The connection is reused only if the body is read to its end, which
                     // follows `[DONE]` at once; an error may be followed by anything.
-                    if reading.push(now, &bytes) && reading.has_failed() {
+                    let over = reading.push(now, &bytes);
+                    while let Some(arrival) = reading.next_arrival() {
+                        hear(&arrival);
+                    }
+                    if over && reading.has_failed() {
                         return reading.finish(now);
                     }
                 }

@@ -18,12 +18,15 @@
 //! | [`sse`], [`reading`] | what a streamed answer says, and when it said it |
 //! | [`record`], [`failure`] | what is kept about one request |
 //! | [`rolling`], [`totals`] | the last minute; the whole run |
+//! | [`by_mode`] | TTFT by routing mode and turn |
 //! | [`settings`], [`snapshot`], [`log`] | what a console sets and shows |
 //! | [`client`], [`user_model`] | sending, and a model in the user's place |
 //! | [`live`] | all of it together, running |
 //! | [`metrics`], [`exposition`] | what Prometheus sees |
+//! | [`baseline`] | what a laboratory found, for a console to draw |
 
 pub mod baseline;
+pub mod by_mode;
 pub mod client;
 pub mod driver;
 pub mod exposition;

@@ -15,6 +15,7 @@
 
 mod conductor;
 mod measurements;
+mod meter;
 mod turn;
 
 #[cfg(test)]
@@ -36,6 +37,7 @@ use crate::client::Client;
 use crate::driver::Driver;
 use crate::log::{Conversation, ConversationSummary, Log};
 use crate::record::RequestRecord;
+use crate::rolling::Flow;
 use crate::settings::{Settings, SettingsError};
 use crate::snapshot::{Phase, Snapshot};
 use crate::starter::Starter;
@@ -108,6 +110,8 @@ pub struct LoadGenerator {
 struct Shared {
     clock: Clock,
     measurements: Mutex<Measurements>,
+    /// Tokens as they arrive, without the lock.
+    flow: Arc<Flow>,
     log: Mutex<Log>,
 }
 
@@ -129,6 +133,7 @@ impl LoadGenerator {
         let (sender, receiver) = watch::channel(measurements.copy(clock.now()).rank());
         let shared = Arc::new(Shared {
             clock,
+            flow: measurements.flow(),
             measurements: Mutex::new(measurements),
             log: Mutex::new(Log::new(LOG_SIZE, origin_ms)),
         });

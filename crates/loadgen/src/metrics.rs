@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use contract::Moment;
+use openai::Usage;
 use telemetry::{Counter, Gauge, Histogram, Registry, Summary, catalog};
 
 use crate::client::Exchange;
 use crate::failure::FailureKind;
+use crate::reading::{Arrival, Gap};
 use crate::record::TurnType;
 
 /// Where the load generator reports to Prometheus.
@@ -98,7 +100,27 @@ impl LoadMetrics {
         }
     }
 
-    /// A request ended.
+    /// An answer's first token came.
+    pub fn first_token(&self, arrival: &Arrival, turn_type: TurnType) {
+        if let Some(ttft) = arrival.ttft {
+            self.ttft(arrival.at - Moment::ZERO, ttft, turn_type);
+        }
+        if let Some(usage) = &arrival.usage {
+            self.prompt(usage);
+        }
+    }
+
+    /// More of an answer came.
+    pub fn arrived(&self, gaps: &[(Moment, Gap)], tokens: u64, turn_type: TurnType) {
+        let cells = &self.by_type[turn_type as usize].itl;
+        for (at, gap) in gaps {
+            let each = gap.per_token();
+            observe(cells, *at - Moment::ZERO, each, u64::from(gap.tokens));
+        }
+        self.output_tokens.add(tokens);
+    }
+
+    /// A request ended. Counts what was not counted on arrival.
     pub fn observe(&self, exchange: &Exchange, turn_type: TurnType, lag: Duration) {
         let now = exchange.ended - Moment::ZERO;
         let cells = &self.by_type[turn_type as usize];
@@ -112,24 +134,36 @@ impl LoadMetrics {
             }
         };
         cells.success.inc();
-        if let Some(ttft) = answer.ttft {
-            self.ttft_all.observe(now, ttft.as_secs_f64());
-            observe(&cells.ttft, now, ttft, 1);
+        let heard = &exchange.heard;
+        if let (None, Some(ttft)) = (heard.ttft, answer.ttft) {
+            self.ttft(now, ttft, turn_type);
         }
         if let Some(tpot) = answer.tpot {
             self.tpot_all.observe(now, tpot.as_secs_f64());
             observe(&cells.tpot, now, tpot, 1);
         }
-        for gap in &answer.gaps {
-            observe(&cells.itl, now, gap.per_token(), u64::from(gap.tokens));
+        if heard.gaps == 0 {
+            for gap in &answer.gaps {
+                observe(&cells.itl, now, gap.per_token(), u64::from(gap.tokens));
+            }
         }
         observe(&cells.e2e, now, answer.e2e, 1);
-        let details = answer.usage.prompt_tokens_details.unwrap_or_default();
-        self.prompt_tokens
-            .add(u64::from(answer.usage.prompt_tokens));
+        if !heard.prompt {
+            self.prompt(&answer.usage);
+        }
+        let more = answer.usage.completion_tokens.saturating_sub(heard.tokens);
+        self.output_tokens.add(u64::from(more));
+    }
+
+    fn ttft(&self, now: Duration, ttft: Duration, turn_type: TurnType) {
+        self.ttft_all.observe(now, ttft.as_secs_f64());
+        observe(&self.by_type[turn_type as usize].ttft, now, ttft, 1);
+    }
+
+    fn prompt(&self, usage: &Usage) {
+        let details = usage.prompt_tokens_details.unwrap_or_default();
+        self.prompt_tokens.add(u64::from(usage.prompt_tokens));
         self.cached_tokens.add(u64::from(details.cached_tokens));
-        self.output_tokens
-            .add(u64::from(answer.usage.completion_tokens));
     }
 
     /// A conversation ended.

@@ -35,6 +35,8 @@ pub(crate) struct Manner {
     pub(crate) tokens_per_event: u32,
     /// An event that only names the role, at once.
     pub(crate) role_first: bool,
+    /// The usage so far in every event.
+    pub(crate) counts_along: bool,
     pub(crate) fault: Fault,
 }
 
@@ -65,6 +67,7 @@ impl Default for Manner {
             tokens: 20,
             tokens_per_event: 1,
             role_first: false,
+            counts_along: false,
             fault: Fault::None,
         }
     }
@@ -209,19 +212,42 @@ async fn write(manner: Manner, sender: mpsc::Sender<String>) {
         written += manner.tokens_per_event;
         number += 1;
         let content = "A sentence of just six words. ".repeat(manner.tokens_per_event as usize);
+        let mut event = delta(json!({ "content": content }));
+        if manner.counts_along {
+            event["usage"] = usage(written);
+        }
         // The client hung up.
-        if send(delta(json!({ "content": content }))).await.is_err() {
+        if send(event).await.is_err() {
             return;
         }
     }
     if manner.fault != Fault::NoUsage {
-        let usage = json!({
-            "prompt_tokens": 100,
-            "completion_tokens": written,
-            "total_tokens": 100 + written,
-            "prompt_tokens_details": { "cached_tokens": 40 },
+        let last = json!({
+            "choices": [],
+            "usage": usage(written),
+            "nvext": { "routing": routing() },
         });
-        let _ = send(json!({ "choices": [], "usage": usage })).await;
+        let _ = send(last).await;
     }
     let _ = sender.send("data: [DONE]\n\n".to_owned()).await;
+}
+
+fn routing() -> Value {
+    json!({
+        "mode": "kv",
+        "reason": "it is the only one",
+        "blocks": 6,
+        "queued_ms": 0.0,
+        "predicted_ttft_ms": 290.0,
+        "candidates": [{ "worker": 0, "overlap_blocks": 2, "in_flight": 0, "cost": 290.0 }],
+    })
+}
+
+fn usage(written: u32) -> Value {
+    json!({
+        "prompt_tokens": 100,
+        "completion_tokens": written,
+        "total_tokens": 100 + written,
+        "prompt_tokens_details": { "cached_tokens": 40 },
+    })
 }

@@ -14,6 +14,7 @@
 //!   exact; if it counts at the end, they are spread evenly over the events, so that a
 //!   server that sends four tokens at a time is not taken for a slow one.
 
+mod arrival;
 mod wire;
 
 #[cfg(test)]
@@ -22,8 +23,9 @@ mod tests;
 use std::time::Duration;
 
 use contract::Moment;
-use openai::{FinishReason, Usage};
+use openai::{FinishReason, Routing, Usage};
 
+pub use self::arrival::{Arrival, Heard, Listener};
 use self::wire::Wire;
 pub(crate) use self::wire::message as error_message;
 use crate::failure::{Failure, FailureKind};
@@ -38,6 +40,8 @@ pub struct Reading {
     sent: Moment,
     parser: sse::Parser,
     chunks: Vec<Chunk>,
+    /// How many of them have been told.
+    told: usize,
     text: String,
     usage: Option<Usage>,
     finish: Option<FinishReason>,
@@ -60,6 +64,8 @@ pub struct Extras {
     pub worker: Option<String>,
     /// The server's own timing, as it came.
     pub timing: Option<serde_json::Value>,
+    /// Why the request went to that worker.
+    pub routing: Option<Routing>,
 }
 
 /// A complete answer with its figures.
@@ -101,6 +107,7 @@ impl Reading {
             sent,
             parser: sse::Parser::default(),
             chunks: Vec::new(),
+            told: 0,
             text: String::new(),
             usage: None,
             finish: None,
@@ -119,6 +126,26 @@ impl Reading {
             self.fail(FailureKind::BrokenStream, error.to_string());
         }
         self.done || self.failure.is_some()
+    }
+
+    /// The next event with content that has not been told yet.
+    pub fn next_arrival(&mut self) -> Option<Arrival> {
+        let chunk = *self.chunks.get(self.told)?;
+        let before = self.told.checked_sub(1).map(|before| self.chunks[before]);
+        self.told += 1;
+        let already = before.and_then(|before| before.so_far).unwrap_or(0);
+        let tokens = chunk.so_far.map(|so_far| so_far.saturating_sub(already));
+        let gap = before.zip(tokens).map(|(before, tokens)| Gap {
+            length: chunk.at - before.at,
+            tokens,
+        });
+        Some(Arrival {
+            at: chunk.at,
+            ttft: before.is_none().then(|| chunk.at - self.sent),
+            tokens: tokens.unwrap_or(1),
+            gap,
+            usage: self.usage.filter(|_| before.is_none()),
+        })
     }
 
     /// The text so far, for whoever shows an answer in the making.
@@ -197,6 +224,7 @@ impl Reading {
         self.usage = wire.usage.or(self.usage);
         if let Some(nvext) = &wire.nvext {
             self.extras.worker = wire::worker(nvext).or(self.extras.worker.take());
+            self.extras.routing = wire::routing(nvext).or(self.extras.routing.take());
             self.extras.timing = nvext.get("timing").cloned().or(self.extras.timing.take());
         }
         let mut has_content = false;

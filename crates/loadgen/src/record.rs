@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use contract::Moment;
-use openai::FinishReason;
+use openai::{FinishReason, Routing};
 use serde::{Deserialize, Serialize};
 
 use crate::client::Exchange;
@@ -61,6 +61,7 @@ pub struct RequestRecord {
     pub ended_s: f64,
     /// From due to sent: how late the load generator was.
     pub dispatch_lag_ms: f64,
+    /// Also of a request that failed after its first token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttft_ms: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,6 +90,9 @@ pub struct RequestRecord {
     /// The server's own timing, as it came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_timing: Option<serde_json::Value>,
+    /// Why the request went to that worker, if the server tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routing: Option<Routing>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
 }
@@ -120,7 +124,7 @@ impl RequestRecord {
             sent_s: seconds(exchange.sent),
             ended_s: seconds(exchange.ended),
             dispatch_lag_ms: milliseconds(exchange.sent - occasion.due),
-            ttft_ms: answer.and_then(|answer| answer.ttft).map(milliseconds),
+            ttft_ms: exchange.ttft().map(milliseconds),
             tpot_ms: answer.and_then(|answer| answer.tpot).map(milliseconds),
             itl_p50_ms: answer.and_then(median_gap).map(milliseconds),
             longest_gap_ms: answer
@@ -135,6 +139,7 @@ impl RequestRecord {
             finish_reason: answer.and_then(|answer| answer.finish),
             worker: extras.worker,
             server_timing: extras.timing,
+            routing: extras.routing,
             error: exchange.outcome.as_ref().err().cloned(),
         }
     }

@@ -1,17 +1,26 @@
 //! The last minute, exactly.
 //!
 //! Latencies are kept by telemetry's window: steps of one second, 60 of them, nearest-rank
-//! quantiles of all their samples. Counts are kept in the same steps here. A request counts
-//! when it ends. One that failed counts as failed and has no latency: neither a fast one nor
-//! a missing one.
+//! quantiles of all their samples. Counts are kept in the same steps here.
+//!
+//! Things count when they happen: a TTFT at the first token, tokens and the gaps between them
+//! as they arrive, and what an answer is as a whole when it ends. What a server tells only at
+//! the end counts then. A request that failed counts as failed and has no latency, neither a
+//! fast one nor a missing one; if its first token had come, that TTFT was measured and stays.
 
+mod flow;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use contract::Moment;
+use openai::Usage;
 use serde::{Deserialize, Serialize};
 use telemetry::Window;
 
+pub use self::flow::Flow;
 use crate::client::Exchange;
+use crate::reading::{Arrival, Gap};
 use crate::record::TurnType;
 
 const STEPS: usize = 60;
@@ -74,6 +83,7 @@ pub struct Rolling {
     itl: Window,
     e2e: Window,
     lag: Window,
+    flow: Arc<Flow>,
     /// Indexed by the second modulo [`STEPS`]; allocated by the first request.
     steps: Vec<Step>,
 }
@@ -91,12 +101,46 @@ struct Counts {
     /// By type of turn, as the next.
     prompt_tokens: [u64; 2],
     cached_tokens: [u64; 2],
-    output_tokens: u64,
-    chunks: u64,
+    /// What the end of answers added to the tokens that were counted on arrival; below zero
+    /// where one token came in several events.
+    more_tokens: i64,
+    more_events: u64,
 }
 
 impl Rolling {
-    /// A request ended.
+    /// Where tokens are counted as they arrive.
+    pub fn flow(&self) -> Arc<Flow> {
+        Arc::clone(&self.flow)
+    }
+
+    /// Forgets everything; whoever counts arrivals goes on.
+    pub fn clear(&mut self) {
+        self.flow.clear();
+        *self = Self {
+            flow: Arc::clone(&self.flow),
+            ..Self::default()
+        };
+    }
+
+    /// An answer's first token came.
+    pub fn first_token(&mut self, arrival: &Arrival, turn_type: TurnType) {
+        let now = since_origin(arrival.at);
+        if let Some(ttft) = arrival.ttft {
+            self.ttft(now, ttft, turn_type);
+        }
+        if let Some(usage) = &arrival.usage {
+            self.prompt(now, usage, turn_type);
+        }
+    }
+
+    /// There was a gap between tokens.
+    pub fn gap(&mut self, at: Moment, gap: Gap) {
+        let each = gap.per_token().as_secs_f64();
+        self.itl
+            .observe(since_origin(at), each, u64::from(gap.tokens));
+    }
+
+    /// A request ended. Counts what was not counted on arrival.
     pub fn observe(&mut self, exchange: &Exchange, turn_type: TurnType, lag: Duration) {
         let now = since_origin(exchange.ended);
         self.lag.observe(now, lag.as_secs_f64(), 1);
@@ -106,25 +150,37 @@ impl Rolling {
             counts.failures += 1;
             return;
         };
-        let details = answer.usage.prompt_tokens_details.unwrap_or_default();
-        let of_type = turn_type as usize;
-        counts.prompt_tokens[of_type] += u64::from(answer.usage.prompt_tokens);
-        counts.cached_tokens[of_type] += u64::from(details.cached_tokens);
-        counts.output_tokens += u64::from(answer.usage.completion_tokens);
-        counts.chunks += u64::from(answer.chunks);
-        if let Some(ttft) = answer.ttft {
-            self.ttft[of_type].observe(now, ttft.as_secs_f64(), 1);
-            self.all_ttft.observe(now, ttft.as_secs_f64(), 1);
+        let heard = &exchange.heard;
+        counts.more_tokens += i64::from(answer.usage.completion_tokens) - i64::from(heard.tokens);
+        counts.more_events += u64::from(answer.chunks.saturating_sub(heard.events));
+        if !heard.prompt {
+            self.prompt(now, &answer.usage, turn_type);
+        }
+        if let (None, Some(ttft)) = (heard.ttft, answer.ttft) {
+            self.ttft(now, ttft, turn_type);
         }
         if let Some(tpot) = answer.tpot {
-            self.tpot[of_type].observe(now, tpot.as_secs_f64(), 1);
+            self.tpot[turn_type as usize].observe(now, tpot.as_secs_f64(), 1);
             self.all_tpot.observe(now, tpot.as_secs_f64(), 1);
         }
-        for gap in &answer.gaps {
-            let each = gap.per_token().as_secs_f64();
-            self.itl.observe(now, each, u64::from(gap.tokens));
+        if heard.gaps == 0 {
+            for gap in &answer.gaps {
+                self.gap(exchange.ended, *gap);
+            }
         }
         self.e2e.observe(now, answer.e2e.as_secs_f64(), 1);
+    }
+
+    fn ttft(&mut self, now: Duration, ttft: Duration, turn_type: TurnType) {
+        self.ttft[turn_type as usize].observe(now, ttft.as_secs_f64(), 1);
+        self.all_ttft.observe(now, ttft.as_secs_f64(), 1);
+    }
+
+    fn prompt(&mut self, now: Duration, usage: &Usage, turn_type: TurnType) {
+        let details = usage.prompt_tokens_details.unwrap_or_default();
+        let counts = self.counts(now.as_secs());
+        counts.prompt_tokens[turn_type as usize] += u64::from(usage.prompt_tokens);
+        counts.cached_tokens[turn_type as usize] += u64::from(details.cached_tokens);
     }
 
     /// A copy of what the window holds, to be ranked without holding whatever guards it.
@@ -138,7 +194,10 @@ impl Rolling {
                 counts.add(&step.counts);
             }
         }
+        let (tokens, events) = self.flow.sum(oldest, now_s.as_secs());
         RollingCopy {
+            output_tokens: tokens.saturating_add_signed(counts.more_tokens),
+            events: events + counts.more_events,
             seconds: (now - since).as_secs_f64().min(STEPS as f64),
             counts,
             ttft: [0, 1].map(|of_type| self.ttft[of_type].samples(now_s)),
@@ -175,8 +234,8 @@ impl Counts {
             self.prompt_tokens[of_type] += other.prompt_tokens[of_type];
             self.cached_tokens[of_type] += other.cached_tokens[of_type];
         }
-        self.output_tokens += other.output_tokens;
-        self.chunks += other.chunks;
+        self.more_tokens += other.more_tokens;
+        self.more_events += other.more_events;
     }
 }
 
@@ -185,6 +244,8 @@ impl Counts {
 pub struct RollingCopy {
     seconds: f64,
     counts: Counts,
+    output_tokens: u64,
+    events: u64,
     ttft: [telemetry::Samples; 2],
     tpot: [telemetry::Samples; 2],
     /// TTFT, TPOT, ITL, E2E, lag.
@@ -209,12 +270,12 @@ impl RollingCopy {
             failures: counts.failures,
             error_pct: percent(counts.failures, counts.requests),
             rps: rate(counts.requests - counts.failures),
-            tops: rate(counts.output_tokens),
+            tops: rate(self.output_tokens),
             cached_pct: percent(
                 counts.cached_tokens.iter().sum(),
                 counts.prompt_tokens.iter().sum(),
             ),
-            tokens_per_chunk: share(counts.output_tokens, counts.chunks).map(rounded),
+            tokens_per_chunk: share(self.output_tokens, self.events).map(rounded),
             ttft_ms: ttft,
             tpot_ms: tpot,
             itl_ms: itl,
@@ -257,11 +318,9 @@ fn since_origin(moment: Moment) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use openai::Usage;
-
     use super::*;
     use crate::failure::{Failure, FailureKind};
-    use crate::reading::{Answer, Extras, Gap};
+    use crate::reading::{Answer, Extras, Heard};
 
     fn at(seconds: u64) -> Moment {
         Moment::ZERO + Duration::from_secs(seconds)
@@ -285,6 +344,7 @@ mod tests {
         Exchange {
             sent: at(0),
             ended: at(ended),
+            heard: Heard::default(),
             outcome: Ok(answer),
         }
     }
@@ -293,6 +353,7 @@ mod tests {
         Exchange {
             sent: at(0),
             ended: at(ended),
+            heard: Heard::default(),
             outcome: Err(Failure::new(FailureKind::Stalled, "")),
         }
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::by_mode::ModeFigures;
 use crate::failure::{Failure, FailureKind};
 use crate::rolling::WindowFigures;
 use crate::settings::Settings;
@@ -36,6 +37,9 @@ pub struct Snapshot {
     pub conversations: ConversationCounts,
     /// The last minute.
     pub window: WindowFigures,
+    /// TTFT by routing mode and turn since load was last started.
+    #[serde(default)]
+    pub by_mode: Vec<ModeFigures>,
     /// Since load was last started.
     pub totals: TotalCounts,
     /// The latest failure, and how many seconds ago it was.

@@ -45,6 +45,10 @@ impl Totals {
         *first = (*first).min(exchange.sent);
         let last = self.last_ended.get_or_insert(exchange.ended);
         *last = (*last).max(exchange.ended);
+        if let Some(ttft) = exchange.ttft() {
+            self.ttft.push(ttft);
+            self.ttft_by_type[turn_type as usize].push(ttft);
+        }
         let answer = match &exchange.outcome {
             Ok(answer) => answer,
             Err(failure) => {
@@ -52,10 +56,6 @@ impl Totals {
                 return;
             }
         };
-        if let Some(ttft) = answer.ttft {
-            self.ttft.push(ttft);
-            self.ttft_by_type[turn_type as usize].push(ttft);
-        }
         if let Some(tpot) = answer.tpot {
             self.tpot.push(tpot);
         }

@@ -46,7 +46,7 @@ impl UserModel {
             max_tokens: MAX_TOKENS,
             session,
         };
-        let outcome = self.client.chat(&chat).await.outcome;
+        let outcome = self.client.chat(&chat, &mut ()).await.outcome;
         let text = outcome.ok()?.text.trim().to_owned();
         (!text.is_empty()).then_some(text)
     }

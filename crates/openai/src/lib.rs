@@ -10,12 +10,14 @@
 //! |---|---|
 //! | [`request`] | both request bodies, their checks and [`RequestError`] |
 //! | [`response`] | both answers, models, usage, log-probabilities, errors |
+//! | [`routing`] | why a request went where it went |
 //! | [`sse`] | the fast writer for the events of a streamed answer |
 //! | [`openapi`] | the description of the whole HTTP interface |
 
 pub mod openapi;
 pub mod request;
 pub mod response;
+pub mod routing;
 pub mod sse;
 
 pub use request::{
@@ -28,4 +30,5 @@ pub use response::{
     ErrorDetail, FinishReason, Model, ModelList, ObjectKind, PromptTokensDetails, TopLogprob,
     Usage,
 };
+pub use routing::{Routing, RoutingCandidate};
 pub use sse::{Delta, EventWriter, Logprobs};

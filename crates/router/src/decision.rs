@@ -218,15 +218,20 @@ impl DecisionLog {
 
     /// Completes a decision, if it is still there.
     pub(crate) fn amend(&mut self, number: u64, change: impl FnOnce(&mut Decision)) {
-        let Some(oldest) = self.kept.front() else {
-            return;
-        };
-        let position = number
-            .checked_sub(oldest.number)
-            .and_then(|n| usize::try_from(n).ok());
+        let position = self.position(number);
         if let Some(decision) = position.and_then(|position| self.kept.get_mut(position)) {
             change(Arc::make_mut(decision));
         }
+    }
+
+    /// One decision, if it is still there.
+    pub(crate) fn find(&self, number: u64) -> Option<Arc<Decision>> {
+        self.kept.get(self.position(number)?).cloned()
+    }
+
+    fn position(&self, number: u64) -> Option<usize> {
+        let oldest = self.kept.front()?;
+        usize::try_from(number.checked_sub(oldest.number)?).ok()
     }
 
     /// The latest `limit`, latest first.
@@ -291,6 +296,8 @@ mod tests {
         assert_eq!(numbers(&log, 10), [5, 4, 3]);
         assert_eq!(numbers(&log, 2), [5, 4]);
         assert_eq!(log.rows, 6);
+        let found = [2, 3, 5, 6].map(|number| log.find(number).map(|one| one.number));
+        assert_eq!(found, [None, Some(3), Some(5), None]);
     }
 
     #[test]

@@ -297,6 +297,12 @@ impl Placement {
         self.claim.decision
     }
 
+    /// The decision behind it, if it is still among those that are kept.
+    pub fn decision(&self) -> Option<Arc<Decision>> {
+        let guarded = self.router.shared.guarded.lock();
+        guarded.state.decision(self.claim.decision)
+    }
+
     /// Says that the prompt has been computed, and how much of it came out of the cache.
     /// `now` is by the router's [`clock`](Router::clock).
     pub fn first_token(&mut self, actual_cached_tokens: u32, now: Moment) {

@@ -298,6 +298,11 @@ impl State {
         self.log.latest(limit)
     }
 
+    /// One decision, if it is still kept.
+    pub fn decision(&self, number: u64) -> Option<Arc<Decision>> {
+        self.log.find(number)
+    }
+
     /// Claims that have not been released, including those on workers that left.
     pub fn in_flight(&self) -> usize {
         self.reservations.len()

@@ -16,3 +16,6 @@ export const looksAtCaches = (mode: string): boolean => mode === "kv" || mode ==
 
 /** A worker's colour, the same on every page: a CSS variable of tokens.css. */
 export const workerColour = (worker: number): string => `var(--worker-${worker % 8})`;
+
+/** A mode's colour in charts: the two that are compared have their own. */
+export const modeColour = (mode: string): string => (mode === "kv" ? "var(--kv)" : mode === "round-robin" ? "var(--rr)" : "var(--muted)");

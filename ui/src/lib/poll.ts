@@ -5,7 +5,7 @@ export type Polled<T> = { value: T | null; error: string | null };
 
 /**
  * The answer of `ask`, renewed every `everyMs` (once if `null`) and whenever `key` changes. An
- * error keeps the last answer. A page in the background asks nothing.
+ * error keeps the last answer. A page in the background asks once and then nothing.
  */
 export function usePoll<T>(ask: (signal: AbortSignal) => Promise<T>, key: string, everyMs: number | null): Polled<T> {
   const [polled, setPolled] = useState<Polled<T> & { key: string }>({ value: null, error: null, key });
@@ -14,8 +14,10 @@ export function usePoll<T>(ask: (signal: AbortSignal) => Promise<T>, key: string
   useEffect(() => {
     const abort = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let asked = false;
     const turn = async () => {
-      if (!document.hidden) {
+      if (!asked || !document.hidden) {
+        asked = true;
         try {
           const value = await latest.current(abort.signal);
           if (!abort.signal.aborted) setPolled({ value, error: null, key });

@@ -17,11 +17,21 @@ export const TABS: ReadonlyArray<{ page: Route["page"]; label: string; href: str
   { page: "features", label: "Features", href: "#/features" },
 ];
 
+/** An address typed by hand may hold a stray `%`. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 export function parseRoute(hash: string): Route {
-  const [first, second] = hash.replace(/^#?\/?/, "").split("/");
+  const [path = ""] = hash.replace(/^#?\/?/, "").split("?");
+  const [first, second] = path.split("/");
   switch (first) {
     case "conversations":
-      return second ? { page: "conversation", id: decodeURIComponent(second) } : { page: "conversations" };
+      return second ? { page: "conversation", id: decoded(second) } : { page: "conversations" };
     case "architecture":
     case "routing":
     case "features":
@@ -38,6 +48,34 @@ const subscribe = (listener: () => void) => {
 
 export function useRoute(): Route {
   return parseRoute(useSyncExternalStore(subscribe, () => window.location.hash));
+}
+
+/** What a page keeps after `?` in the hash, such as `#/conversations?status=active`. */
+export function parseQuery(hash: string): URLSearchParams {
+  const start = hash.indexOf("?");
+  return new URLSearchParams(start < 0 ? "" : hash.slice(start + 1));
+}
+
+/** The same page with other values; `null` takes one away. */
+export function withQuery(hash: string, change: Record<string, string | null>): string {
+  const query = parseQuery(hash);
+  for (const [name, value] of Object.entries(change)) {
+    if (value === null) query.delete(name);
+    else query.set(name, value);
+  }
+  const [path = ""] = hash.split("?");
+  const text = query.toString();
+  return `${path || "#/"}${text ? `?${text}` : ""}`;
+}
+
+/** The page's own values and how to change them without a new entry in the browser's history. */
+export function useQuery(): [URLSearchParams, (change: Record<string, string | null>) => void] {
+  const hash = useSyncExternalStore(subscribe, () => window.location.hash);
+  const change = (values: Record<string, string | null>) => {
+    window.history.replaceState(null, "", withQuery(window.location.hash, values));
+    window.dispatchEvent(new Event("hashchange"));
+  };
+  return [parseQuery(hash), change];
 }
 
 /** Large type for a screen that is seen from afar: `?booth`. */

@@ -50,7 +50,13 @@ fn install() -> anyhow::Result<()> {
     ) {
         return Ok(());
     }
-    execute(&mut npm(&["ci", "--no-audit", "--no-fund"]))
+    // Not `npm ci`, which refuses a lock file that lacks other platforms' optional packages.
+    execute(&mut npm(&[
+        "install",
+        "--no-save",
+        "--no-audit",
+        "--no-fund",
+    ]))
 }
 
 fn is_newer(made: &Path, source: &Path) -> bool {

@@ -17,8 +17,8 @@ pub(super) fn after_help() -> String {
         "What is measured:\n  Every conversation begins with a long text and a request to explain \
          it; each later turn asks about\n  the last answer and sends the whole conversation again, \
          so that all but the new question can come\n  out of the server's cache. Tokens are the \
-         server's count, never the number of events. Percentiles\n  are nearest ranks; failed \
-         requests are counted as failures and have no latency.\n\n",
+         server's count, never the number of events. Percentiles\n  are nearest ranks. Failed \
+         requests are counted as failures.\n\n",
     );
     for definition in &DEFINITIONS {
         let meaning = definition.meaning;

@@ -102,7 +102,16 @@ fn a_run_measures_records_and_judges() {
             one.ttft_ms.is_some() && one.output_tokens <= Some(24),
             "{one:?}"
         );
-        assert!(one.worker.is_some(), "our server names its worker");
+        let routing = one.routing.as_ref().expect("our server says why");
+        let chosen = one.worker.as_deref().expect("our server names its worker");
+        let candidates = &routing.candidates;
+        assert_eq!((&*routing.mode, candidates.len()), ("kv", 3));
+        assert!(
+            candidates
+                .iter()
+                .any(|one| one.worker.to_string() == chosen)
+        );
+        assert!(candidates.is_sorted_by_key(|one| one.cost.unwrap()));
     }
     // A busy machine may send some of them elsewhere, but not all.
     let went_home =

@@ -63,7 +63,7 @@ impl Chat<'_> {
         if target.extensions {
             body["stream_options"]["continuous_usage_stats"] = json!(true);
             body["conversation_id"] = json!(self.session);
-            body["nvext"] = json!({ "extra_fields": ["worker_id", "timing"] });
+            body["nvext"] = json!({ "extra_fields": ["worker_id", "timing", "routing"] });
         }
         body.to_string().into_bytes()
     }

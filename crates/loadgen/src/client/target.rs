@@ -14,7 +14,7 @@ pub struct Target {
     pub model: String,
     key: Option<Key>,
     /// Whether to send what is not in OpenAI's API but many servers take: the conversation's
-    /// name, the wish for a token count in every event, for the worker and for timing.
+    /// name, the wish for a token count in every event, for the worker, for timing and routing.
     pub extensions: bool,
 }
 

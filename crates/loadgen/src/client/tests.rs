@@ -15,7 +15,7 @@ async fn chat(mock: &Mock, http2: bool) -> Exchange {
         max_tokens: 50,
         session: "session-1",
     };
-    client.chat(&chat).await
+    client.chat(&chat, &mut ()).await
 }
 
 #[track_caller]
@@ -122,7 +122,7 @@ async fn a_key_reaches_the_server() {
         max_tokens: 5,
         session: "s",
     };
-    assert!(client.chat(&chat).await.outcome.is_ok());
+    assert!(client.chat(&chat, &mut ()).await.outcome.is_ok());
     assert_eq!(mock.seen()[0].key.as_deref(), Some("Bearer secret-7"));
 }
 

@@ -14,7 +14,7 @@ use crate::client::{Exchange, Message};
 use crate::driver::{Driver, Ending, Fate};
 use crate::failure::Failure;
 use crate::log::{ConversationStatus, Opening};
-use crate::record::{Occasion, RequestRecord, TurnType};
+use crate::record::{Occasion, RequestRecord};
 use crate::script::TurnPlan;
 use crate::snapshot::Phase;
 use crate::starter::Starter;
@@ -73,6 +73,7 @@ impl Conductor {
                 user_model: parts.user_model,
                 clock: parts.clock,
                 seed: config.seed,
+                shared: Arc::clone(&shared),
                 reports: sender,
             },
             config,
@@ -299,9 +300,8 @@ impl Conductor {
             sink(&record);
         }
         let lag = exchange.sent - turn.due;
-        let turn_type = TurnType::of(turn.plan.turn);
         let mut measurements = self.shared.measurements.lock();
-        measurements.observe(&exchange, turn_type, lag);
+        measurements.observe(&exchange, turn.plan.turn, lag);
         drop(measurements);
 
         let mut messages = turn.messages;

@@ -7,12 +7,14 @@ use contract::Moment;
 use tokio::sync::Notify;
 
 use super::{LiveConfig, LiveParts};
+use crate::by_mode::ByMode;
 use crate::client::Exchange;
 use crate::failure::Failure;
 use crate::log::ConversationStatus;
 use crate::metrics::LoadMetrics;
+use crate::reading::{Arrival, Gap};
 use crate::record::{TurnType, seconds};
-use crate::rolling::{Rolling, RollingCopy};
+use crate::rolling::{Flow, Rolling, RollingCopy};
 use crate::settings::Settings;
 use crate::snapshot::{
     ConversationCounts, LastFailure, Phase, Snapshot, TargetSummary, TotalCounts, WorkloadSummary,
@@ -31,6 +33,7 @@ pub(super) struct Measurements {
     target: TargetSummary,
     workload: WorkloadSummary,
     rolling: Rolling,
+    by_mode: ByMode,
     counts: TotalCounts,
     warmup: Duration,
     /// When load was last started.
@@ -76,6 +79,7 @@ impl Measurements {
                 unique: config.unique,
             },
             rolling: Rolling::default(),
+            by_mode: ByMode::default(),
             counts: TotalCounts::default(),
             warmup: config.warmup,
             started: None,
@@ -91,21 +95,43 @@ impl Measurements {
     /// Load starts, and all figures with it.
     pub(super) fn start(&mut self, now: Moment) {
         self.started = Some(now);
-        self.rolling = Rolling::default();
+        self.rolling.clear();
         self.last_failure = None;
         self.totals = Totals::default();
+        self.by_mode = ByMode::default();
         self.counts = TotalCounts::default();
         self.set_phase(Phase::Running);
     }
 
+    /// Where tokens are counted as they arrive.
+    pub(super) fn flow(&self) -> Arc<Flow> {
+        self.rolling.flow()
+    }
+
+    /// An answer's first token came.
+    pub(super) fn first_token(&mut self, arrival: &Arrival, turn_type: TurnType) {
+        self.rolling.first_token(arrival, turn_type);
+        self.metrics.first_token(arrival, turn_type);
+    }
+
+    /// More of an answer came. Its tokens are in the flow already.
+    pub(super) fn arrived(&mut self, gaps: &[(Moment, Gap)], tokens: u64, turn_type: TurnType) {
+        for (at, gap) in gaps {
+            self.rolling.gap(*at, *gap);
+        }
+        self.metrics.arrived(gaps, tokens, turn_type);
+    }
+
     /// A request ended.
-    pub(super) fn observe(&mut self, exchange: &Exchange, turn_type: TurnType, lag: Duration) {
+    pub(super) fn observe(&mut self, exchange: &Exchange, turn: u32, lag: Duration) {
+        let turn_type = TurnType::of(turn);
         self.rolling.observe(exchange, turn_type, lag);
         self.metrics.observe(exchange, turn_type, lag);
         let counts = &mut self.counts;
         counts.requests += 1;
         match &exchange.outcome {
             Ok(answer) => {
+                self.by_mode.observe(answer, turn);
                 let details = answer.usage.prompt_tokens_details.unwrap_or_default();
                 counts.prompt_tokens += u64::from(answer.usage.prompt_tokens);
                 counts.cached_tokens += u64::from(details.cached_tokens);
@@ -166,6 +192,7 @@ impl Measurements {
                 settings: self.settings.clone(),
                 conversations: self.conversations,
                 window: Default::default(),
+                by_mode: self.by_mode.figures(),
                 totals: self.counts.clone(),
                 last_failure: self.last_failure.clone().map(|(at, failure)| LastFailure {
                     failure,

@@ -115,6 +115,103 @@ async fn figures_are_the_servers_and_the_level_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_long_answer_shows_before_it_ends() {
+    for counts_along in [true, false] {
+        let long = Manner {
+            tokens: 500,
+            counts_along,
+            ..Manner::default()
+        };
+        let bench = bench(settings(6), long);
+        bench.load.start().await;
+        seconds(10).await;
+        let window = bench.load.snapshot().window;
+        assert_eq!(window.requests, 0, "none has ended");
+        assert_eq!(
+            (window.ttft_ms.samples, window.ttft_ms.p95),
+            (6, Some(300.0))
+        );
+        // 9.7 of 10 seconds, a token every 30 ms.
+        let expected = 6.0 * (9.7 / 0.03_f64).ceil() / 10.0;
+        assert!((window.tops - expected).abs() < 1.0, "{}", window.tops);
+        assert_eq!(window.tokens_per_chunk, Some(1.0));
+        // Only a server that counts along says these before the end.
+        assert_eq!(window.cached_pct, counts_along.then_some(40.0));
+        assert_eq!(window.itl_ms.p95, counts_along.then_some(30.0));
+        let page = bench
+            .registry
+            .render(bench.clock.now() - contract::Moment::ZERO);
+        assert!(
+            page.contains("loadgen_ttft_all_seconds_count 6\n"),
+            "{page}"
+        );
+        seconds(10).await;
+        let window = bench.load.snapshot().window;
+        assert_eq!((window.requests, window.ttft_ms.samples), (6, 12));
+        assert_eq!(
+            (window.cached_pct, window.itl_ms.p95),
+            (Some(40.0), Some(30.0))
+        );
+        assert_eq!(bench.load.totals().ttft.len(), 6, "those that ended");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_are_the_servers_count_in_the_end() {
+    for counts_along in [true, false] {
+        let bundles = Manner {
+            tokens: 40,
+            tokens_per_event: 4,
+            counts_along,
+            ..Manner::default()
+        };
+        let bench = bench(settings(4), bundles);
+        bench.load.start().await;
+        seconds(30).await;
+        bench.load.drain().await;
+        bench.load.stopped().await;
+        let snapshot = bench.load.snapshot();
+        let (window, totals) = (snapshot.window, snapshot.totals);
+        assert_eq!(totals.output_tokens, 40 * totals.requests);
+        let tokens = window.tops * window.seconds;
+        let difference = (tokens - totals.output_tokens as f64).abs();
+        assert!(difference < 0.5, "{window:?}");
+        assert_eq!(window.tokens_per_chunk, Some(4.0));
+        assert_eq!(
+            (window.itl_ms.p50, window.itl_ms.p99),
+            (Some(30.0), Some(30.0))
+        );
+        let page = bench
+            .registry
+            .render(bench.clock.now() - contract::Moment::ZERO);
+        let counted = format!("loadgen_output_tokens_total {}\n", totals.output_tokens);
+        assert!(page.contains(&counted), "{page}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_token_was_measured_even_if_the_answer_fails() {
+    let manner = Manner {
+        counts_along: true,
+        fault: Fault::BreakOff(5),
+        ..Manner::default()
+    };
+    let bench = bench(settings(1), manner);
+    bench.load.start().await;
+    seconds(1).await;
+    bench.load.stop().await;
+    bench.load.stopped().await;
+    let window = bench.load.snapshot().window;
+    assert_eq!((window.requests, window.failures, window.rps), (1, 1, 0.0));
+    assert_eq!((window.ttft_ms.samples, window.e2e_ms.samples), (1, 0));
+    assert_eq!((window.tops * window.seconds).round(), 5.0);
+    assert_eq!(bench.load.totals().ttft.len(), 1);
+    let records = bench.records.lock();
+    assert_eq!((records[0].ttft_ms, records[0].e2e_ms), (Some(300.0), None));
+    assert!(records[0].error.is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_turn_resends_the_whole_conversation() {
     let bench = bench(settings(3), Manner::default());
     bench.load.start().await;
@@ -444,9 +541,13 @@ async fn names_in_snapshots_and_conversations_are_an_interface() {
         .map(|(at, names)| format!("{at}: {}\n", names.join(" ")));
     expect_test::expect![[r#"
         : at_s last_failure phase running_s
+        by_mode[]: mode
+        by_mode[].turns[]: cached_pct samples ttft_ms_p50 ttft_ms_p95 turn
         conversation: duration_s id number started_ms status title turns_answered turns_planned
         conversation.turns[]: assistant user
         conversation.turns[].answered: attempt cached_tokens chunks conversation conversation_id dispatch_lag_ms due_s e2e_ms ended_s itl_p50_ms longest_gap_ms output_tokens prompt_tokens sent_s tpot_ms ttft_ms turn turn_type turns
+        conversation.turns[].answered.routing: blocks mode predicted_ttft_ms queued_ms reason
+        conversation.turns[].answered.routing.candidates[]: cost in_flight overlap_blocks worker
         conversations: active begun completed failed idle in_flight stopped writing
         settings: arrivals_per_second concurrency max_requests_per_second max_tokens starts_per_second
         settings.think_time_s: end start

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use contract::{Clock, Moment};
 use tokio_util::sync::CancellationToken;
 
+use super::Shared;
+use super::meter::Meter;
 use crate::client::{Chat, Client, Exchange, Message, Role};
 use crate::follow_up::{self, Place};
+use crate::record::TurnType;
 use crate::script::TurnPlan;
 use crate::user_model::UserModel;
 
@@ -45,6 +48,7 @@ pub(super) struct Sender {
     pub(super) user_model: Option<UserModel>,
     pub(super) clock: Clock,
     pub(super) seed: u64,
+    pub(super) shared: Arc<Shared>,
     pub(super) reports: tokio::sync::mpsc::Sender<Report>,
 }
 
@@ -69,7 +73,9 @@ impl Sender {
             max_tokens: turn.plan.max_tokens,
             session: &turn.session,
         };
-        self.client.chat(&chat).await
+        let turn_type = TurnType::of(turn.plan.turn);
+        let mut meter = Meter::new(Arc::clone(&self.shared), turn_type);
+        self.client.chat(&chat, &mut meter).await
     }
 
     async fn ask(&self, turn: &mut Turn, answer: &str) {

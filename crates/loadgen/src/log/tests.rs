@@ -43,6 +43,7 @@ fn record(conversation: u64, turn: u32) -> RequestRecord {
         finish_reason: None,
         worker: None,
         server_timing: None,
+        routing: None,
         error: None,
     }
 }

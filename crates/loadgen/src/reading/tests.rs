@@ -165,3 +165,79 @@ fn bad_streams_fail_by_kind() {
     );
     check_failure(&[r#"{"error":"full"}"#], FailureKind::ServerError, "full");
 }
+
+#[test]
+fn what_is_told_on_the_way_adds_up_to_the_answer() {
+    let mut reading = Reading::new(at(1000));
+    let mut heard = Heard::default();
+    let mut told = Vec::new();
+    for (millis, data) in [
+        (1100, ROLE.to_owned()),
+        (1300, counted("a", 2)),
+        (1340, counted("b", 4)),
+        (1400, counted("c", 5)),
+    ] {
+        reading.push(at(millis), format!("data: {data}\n\n").as_bytes());
+        while let Some(arrival) = reading.next_arrival() {
+            heard.add(&arrival);
+            told.push((
+                arrival.ttft,
+                arrival.tokens,
+                arrival.gap.map(Gap::per_token),
+            ));
+        }
+    }
+    let expected = [
+        (Some(ms(300)), 2, None),
+        (None, 2, Some(ms(20))),
+        (None, 1, Some(ms(60))),
+    ];
+    assert_eq!(told, expected);
+    let all = Heard {
+        ttft: Some(ms(300)),
+        events: 3,
+        tokens: 5,
+        gaps: 2,
+        prompt: true,
+    };
+    assert_eq!(heard, all);
+
+    let mut uncounted = Reading::new(at(1000));
+    let twice = format!("data: {0}\n\ndata: {0}\n\n", content("a"));
+    uncounted.push(at(1200), twice.as_bytes());
+    let arrivals = std::iter::from_fn(|| uncounted.next_arrival());
+    let arrivals: Vec<_> = arrivals
+        .map(|one| (one.tokens, one.gap, one.usage.is_some()))
+        .collect();
+    assert_eq!(arrivals, [(1, None, false), (1, None, false)]);
+}
+
+#[test]
+fn a_routers_reason_is_kept_if_it_is_ours() {
+    let event = |routing: &str| {
+        let event = content("a");
+        format!(
+            "{},\"nvext\":{{\"routing\":{routing}}}}}",
+            &event[..event.len() - 1]
+        )
+    };
+    let ours = r#"{"mode":"kv","reason":"most cached","blocks":9,"queued_ms":0.5,"more":1,
+        "predicted_ttft_ms":80.0,"candidates":[
+        {"worker":2,"overlap_blocks":7,"in_flight":3,"cost":1.5},
+        {"worker":0,"overlap_blocks":0,"in_flight":1,"cost":null}]}"#;
+    let ours = ours.replace('\n', " ");
+    for (routing, mode) in [
+        (&*ours, Some("kv")),
+        ("\"kv\"", None),
+        ("{\"mode\":5}", None),
+    ] {
+        let (event, usage) = (event(routing), usage(1));
+        let answer = read(&[(1200, &event), (1300, &usage), (1300, "[DONE]")]).unwrap();
+        let found = answer.extras.routing;
+        assert_eq!(found.as_ref().map(|routing| &*routing.mode), mode);
+        if let Some(routing) = found {
+            let costs: Vec<_> = routing.candidates.iter().map(|one| one.cost).collect();
+            assert_eq!(costs, [Some(1.5), None]);
+        }
+    }
+}

@@ -3,7 +3,7 @@
 //! More forgiving than our own server's types: other servers leave fields out, add fields,
 //! and put reasoning and tool calls where we have only text.
 
-use openai::{FinishReason, Usage};
+use openai::{FinishReason, Routing, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -52,6 +52,11 @@ pub(crate) fn message(error: &Value) -> String {
         .flatten()
         .find_map(Value::as_str)
         .map_or_else(|| error.to_string(), str::to_owned)
+}
+
+/// Why that worker: our server's words. Another server's of the same name are not ours.
+pub(super) fn routing(nvext: &Value) -> Option<Routing> {
+    Routing::deserialize(nvext.get("routing")?).ok()
 }
 
 /// The worker that wrote the answer: it decodes, whoever did the prefill.

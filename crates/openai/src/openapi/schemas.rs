@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::reference;
+use crate::routing::MOST_CANDIDATES;
 
 pub(super) fn all() -> Value {
     let mut schemas = Map::new();
@@ -10,6 +11,7 @@ pub(super) fn all() -> Value {
         requests(),
         parts(),
         answers(),
+        extensions(),
         logprobs(),
         models(),
         control(),
@@ -138,7 +140,8 @@ fn parts() -> Value {
                 "extra_fields": {
                     "type": "array",
                     "items": { "type": "string" },
-                    "description": "`worker_id` and `timing` add these to the answer's nvext."
+                    "description":
+                        "`worker_id`, `timing` and `routing` add these to the answer's nvext."
                 },
                 "cache_salt": {
                     "type": "string",
@@ -161,7 +164,7 @@ fn answers() -> Value {
                 "model": { "type": "string" },
                 "choices": { "type": "array", "items": choice },
                 "usage": reference("Usage"),
-                "nvext": { "type": "object" },
+                "nvext": reference("AnswerExtensions"),
             }
         })
     };
@@ -208,6 +211,49 @@ fn answers() -> Value {
                             "description": "Prompt tokens that the engine did not compute."
                         }
                     }
+                },
+            }
+        },
+    })
+}
+
+fn extensions() -> Value {
+    let mut times = fields("number", &["prefill_wait_time_ms", "prefill_time_ms"]);
+    times.extend(fields(
+        "number",
+        &["ttft_ms", "itl_ms", "total_time_ms", "kv_hit_rate"],
+    ));
+    let workers = fields("integer", &["prefill_worker_id", "decode_worker_id"]);
+    let mut candidate = fields("integer", &["worker", "overlap_blocks", "in_flight"]);
+    candidate.insert("cost".to_owned(), json!({ "type": ["number", "null"] }));
+    let candidate = json!({ "type": "object", "properties": candidate });
+    json!({
+        "AnswerExtensions": {
+            "description": "What the request's extra_fields asked for.",
+            "type": "object",
+            "properties": {
+                "worker_id": { "type": "object", "properties": workers },
+                "timing": { "type": "object", "properties": times },
+                "routing": reference("Routing"),
+            }
+        },
+        "Routing": {
+            "description": "Why the request went where it went.",
+            "type": "object",
+            "required": [
+                "mode", "reason", "blocks", "queued_ms", "predicted_ttft_ms", "candidates",
+            ],
+            "properties": {
+                "mode": { "type": "string" },
+                "reason": { "type": "string" },
+                "blocks": { "type": "integer", "description": "Full blocks of the prompt." },
+                "queued_ms": { "type": "number" },
+                "predicted_ttft_ms": { "type": "number" },
+                "candidates": {
+                    "type": "array",
+                    "maxItems": MOST_CANDIDATES,
+                    "items": candidate,
+                    "description": "Cheapest first."
                 },
             }
         },

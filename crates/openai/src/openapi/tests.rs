@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::document;
 use crate::response::*;
+use crate::routing::Routing;
 
 #[test]
 fn every_path_is_described() {
@@ -94,6 +95,15 @@ fn what_we_serialise_is_what_the_schemas_list() {
         usage,
         nvext: Some(Value::Null),
     };
+    let routing = Routing {
+        mode: "kv".to_owned(),
+        reason: "r".to_owned(),
+        blocks: 1,
+        queued_ms: 0.0,
+        predicted_ttft_ms: 1.0,
+        candidates: Vec::new(),
+    };
+    listed("Routing", &serde_json::to_value(routing).unwrap());
     listed("ChatCompletion", &serde_json::to_value(chat).unwrap());
 }
 

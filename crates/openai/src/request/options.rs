@@ -51,6 +51,8 @@ pub struct Extensions {
     pub worker_id: bool,
     /// `extra_fields` asks for the request's timing.
     pub timing: bool,
+    /// `extra_fields` asks why the request went to that worker.
+    pub routing: bool,
     /// Keeps this request's cache apart from that of other salts.
     pub cache_salt: Option<String>,
 }

@@ -76,7 +76,7 @@ fn every_option_arrives() {
         "stream_options": { "include_usage": true, "continuous_usage_stats": true, "x": 1 },
         "user": "u", "conversation_id": "c", "unknown": { "deep": [1] },
         "nvext": {
-            "extra_fields": ["worker_id", "timing", "other", 5],
+            "extra_fields": ["worker_id", "timing", "routing", "other", 5],
             "cache_salt": "s",
             "annotations": ["a"]
         },
@@ -101,6 +101,7 @@ fn every_option_arrives() {
         extensions: Extensions {
             worker_id: true,
             timing: true,
+            routing: true,
             cache_salt: Some("s".to_owned()),
         },
     };

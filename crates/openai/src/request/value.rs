@@ -305,6 +305,7 @@ impl<'de> Deserialize<'de> for RawExtensions {
         Ok(Self(Extensions {
             worker_id: asks("worker_id"),
             timing: asks("timing"),
+            routing: asks("routing"),
             cache_salt: salt.filter(|salt| !salt.is_empty()).map(str::to_owned),
         }))
     }

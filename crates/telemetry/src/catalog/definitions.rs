@@ -1,4 +1,4 @@
-//! What the latencies mean, written once: the metrics page, the load generator's help and
+//! What the latencies mean and when they count, written once: the metrics page, the load generator's help and
 //! whoever shows a figure take the words from here.
 
 /// A latency and how it is measured.
@@ -8,8 +8,8 @@ pub struct Definition {
     pub meaning: &'static str,
 }
 
-/// The latencies of a request, in the order in which they are shown.
-pub static DEFINITIONS: [Definition; 4] = [
+/// The latencies of a request, in the order in which they are shown, and when they count.
+pub static DEFINITIONS: [Definition; 5] = [
     Definition {
         name: "TTFT",
         meaning: "time to first token: from the start of sending a request to the first event \
@@ -29,5 +29,13 @@ pub static DEFINITIONS: [Definition; 4] = [
         name: "E2E",
         meaning: "end-to-end latency: from the start of sending a request to its last event \
                   with content",
+    },
+    Definition {
+        name: "The last minute",
+        meaning: "its figures count things when they happen: a TTFT at the first \
+                  token, tokens as they arrive, everything else when the request ends; prompt \
+                  and cached tokens, ITL and exact token counts come with the events if the \
+                  server counts in every event, and otherwise at the end. A request that fails \
+                  has no TPOT and no E2E; if its first token had come, its TTFT counts",
     },
 ];

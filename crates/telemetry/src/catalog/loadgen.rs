@@ -5,8 +5,9 @@ use super::{Metric, Stage, buckets, metrics};
 pub(super) const STAGE: Stage = Stage {
     title: "Load generator",
     about: "What a client of the API sees, by `turn_type`: `initial` for the first turn of a \
-            conversation, `followup` for every later one. Only answered requests have latencies; \
-            those that failed are counted under `status` `error` and by kind.",
+            conversation, `followup` for every later one. Requests that failed \
+            are counted under `status` `error` and by kind; of their latencies only the TTFT is \
+            observed, if the first token had come.",
     metrics: ALL,
 };
 

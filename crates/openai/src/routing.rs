@@ -1,0 +1,37 @@
+//! Why a request went where it went, as an answer tells it.
+//!
+//! Not part of OpenAI's API: a request asks for it with `nvext.extra_fields: ["routing"]`. A
+//! short form of the router's own record, which `/decisions` shows in full.
+
+use serde::{Deserialize, Serialize};
+
+/// Candidates that an answer lists. A fleet may have a thousand.
+pub const MOST_CANDIDATES: usize = 16;
+
+/// What the router said about a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Routing {
+    /// The policy's name.
+    pub mode: String,
+    /// Why its choice won, for people to read.
+    pub reason: String,
+    /// Full blocks of the prompt.
+    pub blocks: u32,
+    /// How long the request waited for a slot.
+    pub queued_ms: f64,
+    /// From the decision to the first token, as the router expected it.
+    pub predicted_ttft_ms: f64,
+    /// Cheapest first, at most [`MOST_CANDIDATES`]; the chosen one is always among them.
+    pub candidates: Vec<RoutingCandidate>,
+}
+
+/// A worker that could have taken the request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoutingCandidate {
+    pub worker: u64,
+    /// Leading blocks of the prompt that it held or was about to hold.
+    pub overlap_blocks: u32,
+    pub in_flight: u32,
+    /// What the policy weighed; `null` if it does not weigh.
+    pub cost: Option<f64>,
+}

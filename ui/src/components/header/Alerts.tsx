@@ -1,0 +1,43 @@
+/** What went wrong, under the header, until it is over or dismissed. */
+import { useEffect, useState } from "react";
+import type { Snapshot } from "../../api/types";
+import { failureNotice } from "../../lib/failure";
+import { number } from "../../lib/format";
+import { dismiss, useNotices } from "../../lib/notices";
+
+export function Alerts({ load }: { load: Snapshot | null }) {
+  const notices = useNotices();
+  const failure = failureNotice(load);
+  const [hidden, setHidden] = useState<string | null>(null);
+  const kind = failure?.kind ?? null;
+  // One that is over may be shown anew when it comes back.
+  useEffect(() => {
+    if (kind === null) setHidden(null);
+  }, [kind]);
+  const shown = failure && failure.kind !== hidden ? failure : null;
+  if (!shown && notices.length === 0) return null;
+  return (
+    <div className="alerts">
+      {shown && (
+        <Alert of="load" text={shown.text} onDismiss={() => setHidden(shown.kind)}>
+          {shown.count > 0 && <span className="small">{number(shown.count)} failed in the last minute</span>}
+        </Alert>
+      )}
+      {notices.map((notice) => (
+        <Alert key={notice.id} of="viewer" text={notice.text} onDismiss={() => dismiss(notice.id)} />
+      ))}
+    </div>
+  );
+}
+
+/** A count beside the text changes every second and is not part of what is announced. */
+function Alert({ of, text, onDismiss, children }: { of: "load" | "viewer"; text: string; onDismiss: () => void; children?: React.ReactNode }) {
+  return (
+    <div className={`alert ${of}`}>
+      <span aria-hidden="true">!</span>
+      <p role="alert">{text}</p>
+      {children}
+      <button type="button" className="quiet" onClick={onDismiss}>Dismiss</button>
+    </div>
+  );
+}

@@ -1,0 +1,34 @@
+/** Start, Stop and Pause of the load generator. */
+import { useState } from "react";
+import { api } from "../../api/client";
+import type { Connection } from "../../api/feed";
+import type { State } from "../../api/types";
+import { type Button, loadControls } from "../../lib/controls";
+import { reportCause } from "../../lib/notices";
+
+const PHASES = { running: "Load runs", paused: "Load is paused", draining: "Load is ending", stopped: "Load is stopped" } as const;
+
+export function LoadButtons({ connection, state }: { connection: Connection; state: State | null }) {
+  const [busy, setBusy] = useState(false);
+  const controls = loadControls(connection, state);
+  if (!controls) return <span className="muted small">No load generator runs here.</span>;
+  const press = async ({ action }: Button) => {
+    setBusy(true);
+    await api.load(action).catch(reportCause);
+    setBusy(false);
+  };
+  const shown = (button: Button, label: string, className = "") => (
+    <button type="button" className={className} disabled={busy || !button.enabled} title={button.why ?? undefined} onClick={() => void press(button)}>
+      {label}
+    </button>
+  );
+  const paused = state?.load?.phase === "paused";
+  return (
+    <div className="load-buttons" role="group" aria-label="Load">
+      <span className="muted small phase">{state?.load ? PHASES[state.load.phase] : ""}</span>
+      {shown(controls.pause, paused ? "Resume" : "Pause", "quiet")}
+      {shown(controls.start, "Start", "primary")}
+      {shown(controls.stop, "Stop", "stop")}
+    </div>
+  );
+}

@@ -1,0 +1,56 @@
+/** Says that this viewer may only look, and takes the control token from one who has it. */
+import { type FormEvent, useRef, useState } from "react";
+import { api, controlToken } from "../../api/client";
+
+export function ViewOnly({ tokenRequired }: { tokenRequired: boolean }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  if (!tokenRequired) return <span className="badge" title="This address may look, but not change anything.">View only</span>;
+  return (
+    <span className="view-only">
+      <span className="badge" title="Changing anything needs the control token.">View only</span>
+      <button type="button" className="quiet" onClick={() => dialog.current?.showModal()}>
+        Enter token
+      </button>
+      <dialog ref={dialog} aria-labelledby="token-title">
+        <TokenForm onClose={() => dialog.current?.close()} />
+      </dialog>
+    </span>
+  );
+}
+
+export function TokenForm({ onClose, onGranted = () => window.location.reload() }: { onClose: () => void; onGranted?: () => void }) {
+  const [token, setToken] = useState("");
+  const [error, setError] = useState<string | null>(null);
+  const [busy, setBusy] = useState(false);
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    setError(null);
+    const before = controlToken.get();
+    controlToken.set(token.trim());
+    const refused = await api.state().then(
+      (state) => (state.control.granted ? null : "The server does not accept this token."),
+      (cause: unknown) => (cause instanceof Error ? cause.message : String(cause)),
+    );
+    setBusy(false);
+    if (refused === null) return onGranted();
+    if (before === null) controlToken.clear();
+    else controlToken.set(before);
+    setError(refused);
+  };
+  return (
+    <form className="token" onSubmit={(event) => void submit(event)}>
+      <h2 id="token-title">Control token</h2>
+      <p className="muted small">Whoever started the server has it. It is kept for this tab only.</p>
+      <label>
+        <span className="small">Token</span>
+        <input type="password" autoComplete="off" required value={token} onChange={(event) => setToken(event.target.value)} />
+      </label>
+      {error !== null && <p className="value missed small" role="alert">{error}</p>}
+      <div className="token-buttons">
+        <button type="button" onClick={onClose}>Cancel</button>
+        <button type="submit" className="primary" disabled={busy || token.trim() === ""}>Take control</button>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,37 @@
+import { describe, expect, it } from "vitest";
+import type { Phase } from "../api/types";
+import { loadControls } from "./controls";
+import { aState, load } from "./testing";
+
+const inPhase = (phase: Phase) => aState({ load: load({ phase }) });
+const pressable = (phase: Phase) => {
+  const controls = loadControls("open", inPhase(phase));
+  if (!controls) throw new Error("no controls");
+  return Object.values(controls)
+    .filter((button) => button.enabled)
+    .map((button) => button.action);
+};
+
+describe("the buttons", () => {
+  it("follow the phase of the load", () => {
+    expect(pressable("stopped")).toEqual(["start"]);
+    expect(pressable("running")).toEqual(["stop", "pause"]);
+    expect(pressable("paused")).toEqual(["resume", "stop", "resume"]);
+    expect(pressable("draining")).toEqual(["stop"]);
+  });
+
+  it("are dead without a connection or without control, and say why", () => {
+    const states = [loadControls("down", inPhase("running")), loadControls("connecting", null), loadControls("open", aState({ control: { token_required: true, granted: false } }))];
+    for (const controls of states) {
+      expect(controls).not.toBeNull();
+      for (const button of Object.values(controls ?? {})) {
+        expect(button.enabled).toBe(false);
+        expect(button.why).toBeTruthy();
+      }
+    }
+  });
+
+  it("do not exist without a load generator", () => {
+    expect(loadControls("open", aState({ load: null }))).toBeNull();
+  });
+});

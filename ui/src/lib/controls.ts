@@ -1,0 +1,35 @@
+/** Which of the header's buttons may be pressed: the rules, apart from how they look. */
+import type { Connection } from "../api/feed";
+import type { LoadAction } from "../api/client";
+import type { State } from "../api/types";
+
+export type Button = { action: LoadAction; enabled: boolean; /** Why not, for a title. */ why: string | null };
+export type LoadControls = {
+  start: Button;
+  stop: Button;
+  /** Pause while load runs, resume while it is paused. */
+  pause: Button;
+};
+
+/** Why nobody here can control anything; `null` if they can. */
+export function obstacle(connection: Connection, state: State | null): string | null {
+  if (connection !== "open" || !state) return "There is no connection to the server.";
+  return state.control.granted ? null : "This view may look, but not change anything.";
+}
+
+/** `null` where no load generator runs. */
+export function loadControls(connection: Connection, state: State | null): LoadControls | null {
+  if (state && !state.load) return null;
+  const phase = state?.load?.phase ?? "stopped";
+  const paused = phase === "paused";
+  const button = (action: LoadAction, wrongPhase: string | null): Button => {
+    const why = obstacle(connection, state) ?? wrongPhase;
+    return { action, enabled: why === null, why };
+  };
+  const startWhy = { running: "Load runs already.", draining: "Load is ending: answers under way are awaited.", stopped: null, paused: null }[phase];
+  return {
+    start: button(paused ? "resume" : "start", startWhy),
+    stop: button("stop", phase === "stopped" ? "Load is stopped." : null),
+    pause: button(paused ? "resume" : "pause", phase === "running" || paused ? null : "Load does not run."),
+  };
+}

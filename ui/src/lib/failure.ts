@@ -1,0 +1,51 @@
+/** A failure of the load generator, told so that whoever sees it knows where to look. */
+import type { Snapshot } from "../api/types";
+
+const LEADS: Record<string, string> = {
+  connect: "Load cannot reach its target",
+  timeout: "Answers are not complete in time",
+  stalled: "Answers stall",
+  status: "The target refuses requests",
+  broken_stream: "Answers break off",
+  server_error: "The target reports errors within its answers",
+  no_usage: "Answers come without a count of tokens and cannot be measured",
+};
+
+const SHORT: Record<string, string> = {
+  connect: "no connection",
+  timeout: "timeout",
+  stalled: "stalled",
+  status: "refused",
+  broken_stream: "broke off",
+  server_error: "server error",
+  no_usage: "no token count",
+};
+
+/** In a list of counts. */
+export const failureName = (kind: string): string => SHORT[kind] ?? kind;
+
+/** Seconds for which a failure stays news. */
+export const RECENT_S = 15;
+
+export type FailureNotice = { kind: string; text: string; /** Failures in the window. */ count: number };
+
+/** What to warn of, if it is recent or goes on. */
+export function failureNotice(load: Snapshot | null): FailureNotice | null {
+  const last = load?.last_failure;
+  if (!load || !last) return null;
+  const goesOn = load.phase !== "stopped" && load.window.failures > 1;
+  if (last.ago_s >= RECENT_S && !goesOn) return null;
+  const { kind, message } = last.failure;
+  const words = message.trim().replace(/\.$/, "");
+  const retried = kind === "connect" && load.phase === "running" ? " It is tried again every second." : "";
+  return { kind, text: `${LEADS[kind] ?? "Requests fail"}: ${words}.${retried}`, count: load.window.failures };
+}
+
+/** Such as `3 timeout, 1 refused`, most first; empty without failures. */
+export function failureKinds(byKind: { [kind in string]: number }): string {
+  return Object.entries(byKind)
+    .filter(([, count]) => count > 0)
+    .sort((one, other) => other[1] - one[1] || one[0].localeCompare(other[0]))
+    .map(([kind, count]) => `${count} ${failureName(kind)}`)
+    .join(", ");
+}

@@ -1,0 +1,29 @@
+/** The six figures at a glance, and when each of them does not exist. */
+import type { State } from "../api/types";
+import { failureKinds } from "./failure";
+import { DASH, number, percent } from "./format";
+
+export type Kpi = { label: string; value: string; unit: string; /** What it measures. */ hint: string; alarm: boolean; detail: string };
+
+export function kpis(state: State | null): Kpi[] {
+  const load = state?.load ?? null;
+  const window = load?.window;
+  const runs = load !== null && load.phase !== "stopped";
+  // Rates: of a running load, or of a minute in which something was measured.
+  const rated = window !== undefined && (runs || window.requests > 0);
+  // Totals: since load was last started.
+  const counted = load !== null && (runs || load.totals.requests > 0);
+  const failures = counted ? load.totals.failures : 0;
+  const card = (label: string, unit: string, value: string, hint: string, more: Partial<Kpi> = {}): Kpi => ({ label, unit, value, hint, alarm: false, detail: "", ...more });
+  return [
+    card("RPS", "req/s", rated ? number(window.rps, 2) : DASH, "Requests that ended in the last minute, per second."),
+    card("Requests", "since start", counted ? number(load.totals.requests) : DASH, "Requests that ended since load was last started, well or badly."),
+    card("TOPS", "tokens/s", rated ? number(window.tops) : DASH, "Tokens of answers per second over the last minute, all workers together."),
+    card("KV Cache Hit", "of prompt tokens", percent(window?.cached_pct), "Share of prompt tokens that workers had in their KV cache, in requests that ended in the last minute."),
+    card("Queued", "waiting", state ? number(state.requests.queued) : DASH, "Requests that now wait for a worker with a free slot."),
+    card("Errors", "since start", counted ? number(failures) : DASH, "Requests that failed since load was last started.", {
+      alarm: failures > 0,
+      detail: counted ? failureKinds(load.totals.failures_by_kind) : "",
+    }),
+  ];
+}

@@ -1,0 +1,60 @@
+/** Pictures of every page, dark and light, for docs/images: `cargo xtask screenshots`. */
+import { resolve } from "node:path";
+import { afterAll, beforeAll, it } from "vitest";
+import type { Browser } from "playwright-core";
+import type { ConversationList, State } from "../src/api/types";
+import { launch, open } from "./browser";
+import { type Demo, startDemo } from "./demo";
+import { PAGES, until } from "./pages";
+
+const FOLDER = resolve(import.meta.dirname, "../../docs/images");
+const WIDTH = 1366;
+/** The foot of a long page is left out: a picture is to be looked at. */
+const TALLEST = 1400;
+
+let browser: Browser;
+let demo: Demo;
+
+const get = async <T>(path: string): Promise<T> => (await (await fetch(`${demo.console}${path}`)).json()) as T;
+const load = async () => (await get<State>("/api/state")).load;
+const route = (mode: string) => fetch(`${demo.console}/api/router`, { method: "PUT", body: JSON.stringify({ mode }) });
+
+beforeAll(async () => {
+  browser = await launch();
+  // Few conversations share a beginning, so that the two modes differ on first turns too.
+  demo = await startDemo(["--starters", "unique", "--concurrency", "60", "--router-mode", "round-robin", "--autostart"]);
+  await until(async () => ((await load())?.running_s ?? 0) > 100);
+  await route("kv");
+  await until(async () => ((await load())?.running_s ?? 0) > 220);
+}, 300_000);
+
+afterAll(async () => {
+  await browser?.close();
+  await demo?.stop();
+});
+
+it("takes pictures", async () => {
+  const finished = await get<ConversationList>("/api/conversations?status=completed&sort=newest&limit=1");
+  const conversation = finished.conversations[0]?.id ?? "";
+  const pages = [...PAGES, { name: "conversation", hash: `#/conversations/${conversation}`, ready: "Turn 3" }];
+  for (const theme of ["dark", "light"]) {
+    for (const { name, hash, ready } of pages) {
+      const { page } = await open(browser, `${demo.console}/?theme=${theme}${hash}`, { width: WIDTH, height: 768 });
+      await page.getByText(ready).first().waitFor();
+      // A few seconds of the stream, so that everything that moves has moved.
+      await page.waitForTimeout(4000);
+      const height = await page.evaluate(() => document.documentElement.scrollHeight);
+      await page.screenshot({ path: `${FOLDER}/${name}-${theme}.png`, fullPage: true, clip: { x: 0, y: 0, width: WIDTH, height: Math.min(height, TALLEST) } });
+      await page.close();
+    }
+  }
+  for (const [name, suffix, viewport] of [
+    ["booth", "?booth&theme=dark#/", { width: 1920, height: 1080 }],
+    ["phone", "?theme=light#/", { width: 390, height: 844 }],
+  ] as const) {
+    const { page } = await open(browser, `${demo.console}/${suffix}`, viewport);
+    await page.waitForTimeout(4000);
+    await page.screenshot({ path: `${FOLDER}/${name}.png` });
+    await page.close();
+  }
+});
