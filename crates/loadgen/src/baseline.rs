@@ -6,6 +6,7 @@
 //! not exist is `null`.
 
 use serde::{Deserialize, Serialize};
+use ts_rs::TS;
 
 use crate::by_mode::TurnNumberFigures;
 
@@ -13,7 +14,7 @@ use crate::by_mode::TurnNumberFigures;
 pub const SCHEMA: u32 = 1;
 
 /// A whole experiment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 pub struct Baseline {
     pub schema: u32,
     /// Equal for equal plans and figures.
@@ -36,7 +37,7 @@ pub struct Baseline {
 }
 
 /// All modes at one level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 pub struct BaselineLevel {
     /// Conversations at once.
     pub concurrency: u32,
@@ -44,7 +45,7 @@ pub struct BaselineLevel {
 }
 
 /// One mode at one level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 pub struct BaselineCell {
     pub mode: String,
     pub requests: u64,
@@ -62,7 +63,7 @@ pub struct BaselineCell {
     pub turns: Vec<TurnNumberFigures>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, TS)]
 pub struct BaselineFigures {
     pub p50: Option<f64>,
     pub p95: Option<f64>,
