@@ -6,12 +6,28 @@ use anyhow::Context;
 
 use crate::repository;
 
-pub(crate) const METRICS_PAGE: &str = "docs/metrics.md";
+/// A file, and what writes it.
+pub(crate) struct Generated {
+    pub(crate) path: &'static str,
+    pub(crate) text: fn() -> String,
+}
+
+pub(crate) const GENERATED: [Generated; 2] = [
+    Generated {
+        path: "docs/metrics.md",
+        text: telemetry::catalog::markdown,
+    },
+    Generated {
+        path: "ui/src/api/types.ts",
+        text: console::typescript,
+    },
+];
 
 pub(crate) fn run() -> anyhow::Result<()> {
-    let path = repository::root().join(METRICS_PAGE);
-    std::fs::write(&path, telemetry::catalog::markdown())
-        .with_context(|| format!("could not write {METRICS_PAGE}"))?;
-    println!("wrote {METRICS_PAGE}");
+    for Generated { path, text } in GENERATED {
+        std::fs::write(repository::root().join(path), text())
+            .with_context(|| format!("could not write {path}"))?;
+        println!("wrote {path}");
+    }
     Ok(())
 }

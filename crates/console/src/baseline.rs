@@ -8,6 +8,7 @@ use std::sync::Arc;
 use loadgen::baseline::Baseline;
 use parking_lot::Mutex;
 use serde::Serialize;
+use ts_rs::TS;
 
 /// A board that whoever has the baseline writes on and the console reads. Clones are one board.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +29,7 @@ enum Written {
 }
 
 /// What a page is told about it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, TS)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum BaselineStatus {
     /// There is none and none will come.

@@ -2,6 +2,7 @@
 
 use loadgen::log::{ConversationStatus, ConversationSummary};
 use serde::{Deserialize, Serialize};
+use ts_rs::TS;
 
 /// Lines of a list, unless told otherwise.
 const LIMIT: usize = 100;
@@ -60,7 +61,7 @@ pub enum Sort {
 }
 
 /// An answer to a [`Query`].
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, TS)]
 pub struct ConversationList {
     pub conversations: Vec<ConversationSummary>,
     /// How many there are beyond the limit, too.

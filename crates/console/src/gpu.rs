@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use ts_rs::TS;
 
 use self::matching::Gpu;
 use crate::state::WorkerState;
@@ -27,7 +28,7 @@ use crate::state::WorkerState;
 const MEBIBYTE: f64 = 1_048_576.0;
 
 /// Where utilisation and memory of GPUs come from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, TS)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum GpuSource {
     /// The workers say it themselves.

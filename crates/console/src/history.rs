@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
+use ts_rs::TS;
 
 use crate::Console;
 use crate::state::State;
@@ -26,13 +27,13 @@ const SPAN_MS: u64 = 900_000;
 const PACE: Duration = Duration::from_secs(1);
 
 /// At most the last 15 minutes, oldest first.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, TS)]
 pub struct History {
     pub points: Vec<HistoryPoint>,
 }
 
 /// One second. Latencies and rates are those of the minute before it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, TS)]
 pub struct HistoryPoint {
     /// Since the Unix epoch.
     pub at_ms: u64,
@@ -52,7 +53,7 @@ pub struct HistoryPoint {
 }
 
 /// Requests on one worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
 pub struct WorkerInFlight {
     pub worker: u64,
     pub in_flight: u32,

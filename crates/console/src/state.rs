@@ -8,12 +8,13 @@ use contract::{GpuSpec, SpeculationCounts, WorkerCard, WorkerStatus};
 use loadgen::snapshot::Snapshot;
 use router::Decision;
 use serde::{Deserialize, Serialize};
+use ts_rs::TS;
 
 use crate::baseline::BaselineStatus;
 use crate::gpu::GpuSource;
 
 /// Everything at one moment.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, TS)]
 pub struct State {
     pub version: &'static str,
     pub title: String,
@@ -30,14 +31,14 @@ pub struct State {
 }
 
 /// Whether this viewer may change anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
 pub struct Control {
     pub token_required: bool,
     pub granted: bool,
 }
 
 /// Latencies that are not to be exceeded.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, TS)]
 pub struct Slos {
     pub ttft_p95_ms: f64,
     pub tpot_p95_ms: f64,
@@ -54,7 +55,7 @@ impl Default for Slos {
 }
 
 /// The serving system at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, TS)]
 pub struct SystemView {
     pub model: String,
     /// Some figures come from a simulation, and whatever shows them says so.
@@ -70,7 +71,7 @@ pub struct SystemView {
 }
 
 /// How workers are chosen.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, TS)]
 pub struct RouterState {
     pub mode: String,
     /// All there are.
@@ -82,7 +83,7 @@ pub struct RouterState {
 }
 
 /// Requests inside the server, whoever sent them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
 pub struct RequestCounts {
     pub in_flight: u64,
     /// Waiting for a worker.
@@ -90,7 +91,7 @@ pub struct RequestCounts {
 }
 
 /// One worker.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, TS)]
 pub struct WorkerState {
     pub id: u64,
     pub name: String,
@@ -116,7 +117,7 @@ pub struct WorkerState {
 }
 
 /// A worker's KV cache, in blocks.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, TS)]
 pub struct CacheState {
     pub total_blocks: u32,
     /// Used by running requests.
@@ -128,7 +129,7 @@ pub struct CacheState {
 }
 
 /// What speculation has drafted and what was kept, since the worker started.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, TS)]
 pub struct SpeculationState {
     /// Steps of a sequence that carried a draft.
     pub drafts: u64,

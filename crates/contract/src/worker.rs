@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
+use ts_rs::TS;
 
 /// Identifies a worker for as long as it is a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, TS)]
 pub struct WorkerId(pub u64);
 
 impl fmt::Display for WorkerId {
@@ -64,7 +65,7 @@ pub struct WorkerCard {
 }
 
 /// The accelerators of one worker.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, TS)]
 pub struct GpuSpec {
     pub kind: String,
     /// Tensor-parallel degree.

@@ -6,12 +6,15 @@
 //! not exist is `null`.
 
 use serde::{Deserialize, Serialize};
+use ts_rs::TS;
+
+use crate::by_mode::TurnNumberFigures;
 
 /// The version of the file.
 pub const SCHEMA: u32 = 1;
 
 /// A whole experiment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 pub struct Baseline {
     pub schema: u32,
     /// Equal for equal plans and figures.
@@ -34,7 +37,7 @@ pub struct Baseline {
 }
 
 /// All modes at one level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 pub struct BaselineLevel {
     /// Conversations at once.
     pub concurrency: u32,
@@ -42,7 +45,7 @@ pub struct BaselineLevel {
 }
 
 /// One mode at one level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 pub struct BaselineCell {
     pub mode: String,
     pub requests: u64,
@@ -60,22 +63,11 @@ pub struct BaselineCell {
     pub turns: Vec<TurnNumberFigures>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, TS)]
 pub struct BaselineFigures {
     pub p50: Option<f64>,
     pub p95: Option<f64>,
     pub p99: Option<f64>,
-}
-
-/// Of one turn number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TurnNumberFigures {
-    /// From 1.
-    pub turn: u32,
-    pub ttft_ms_p50: Option<f64>,
-    pub ttft_ms_p95: Option<f64>,
-    pub samples: u64,
-    pub cached_pct: Option<f64>,
 }
 
 /// Why a text is no baseline.

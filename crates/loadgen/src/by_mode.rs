@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use ts_rs::TS;
 
 use crate::histogram::Histogram;
 use crate::reading::Answer;
@@ -24,7 +25,7 @@ const TURNS: usize = 16;
 const UNKNOWN: &str = "unknown";
 
 /// What requests felt that were routed under one mode.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, TS)]
 pub struct ModeFigures {
     pub mode: String,
     /// Turns that had an answer, in order.
@@ -32,7 +33,7 @@ pub struct ModeFigures {
 }
 
 /// Of one turn number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, TS)]
 pub struct TurnNumberFigures {
     /// From 1. The 16th stands for all later ones too.
     pub turn: u32,

@@ -1,6 +1,7 @@
 //! Why a request has no answer, in kinds that can be counted.
 
 use serde::{Deserialize, Serialize};
+use ts_rs::TS;
 
 /// What went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -48,9 +49,12 @@ impl FailureKind {
 }
 
 /// One failure, as it is recorded and shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, TS)]
 #[error("{}: {message}", kind.name())]
+#[ts(optional_fields)]
 pub struct Failure {
+    /// The name of a kind; there may be more of them one day.
+    #[ts(type = "string")]
     pub kind: FailureKind,
     /// The HTTP status, if the server refused with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

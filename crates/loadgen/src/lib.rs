@@ -23,6 +23,7 @@
 //! | [`client`], [`user_model`] | sending, and a model in the user's place |
 //! | [`live`] | all of it together, running |
 //! | [`metrics`], [`exposition`] | what Prometheus sees |
+//! | [`baseline`] | what a laboratory found, for a console to draw |
 
 pub mod baseline;
 pub mod by_mode;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use contract::Moment;
 use serde::Serialize;
+use ts_rs::TS;
 
 use crate::record::{RequestRecord, seconds};
 
@@ -16,7 +17,7 @@ use crate::record::{RequestRecord, seconds};
 mod tests;
 
 /// Where a conversation stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "lowercase")]
 pub enum ConversationStatus {
     Active,
@@ -40,7 +41,7 @@ impl ConversationStatus {
 }
 
 /// One line of the list.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, TS)]
 pub struct ConversationSummary {
     pub id: Arc<str>,
     /// In order of beginning, from 0.
@@ -56,7 +57,7 @@ pub struct ConversationSummary {
 }
 
 /// A whole conversation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, TS)]
 pub struct Conversation {
     #[serde(flatten)]
     pub summary: ConversationSummary,
@@ -64,7 +65,7 @@ pub struct Conversation {
 }
 
 /// A question, and what came of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, TS)]
 pub struct Turn {
     pub user: Arc<str>,
     /// `null` until there is an answer.

@@ -8,13 +8,14 @@ use std::time::Duration;
 use contract::Moment;
 use openai::{FinishReason, Routing};
 use serde::{Deserialize, Serialize};
+use ts_rs::TS;
 
 use crate::client::Exchange;
 use crate::failure::Failure;
 use crate::script::TurnPlan;
 
 /// Whether a turn had a history to be cached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, TS)]
 #[serde(rename_all = "lowercase")]
 pub enum TurnType {
     Initial,
@@ -41,7 +42,8 @@ impl TurnType {
 }
 
 /// One request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
+#[ts(optional_fields)]
 pub struct RequestRecord {
     /// What the server was told: `conversation_id` and `X-Session-ID`.
     pub conversation_id: String,
@@ -89,6 +91,7 @@ pub struct RequestRecord {
     pub worker: Option<String>,
     /// The server's own timing, as it came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[ts(optional, type = "ServerTiming")]
     pub server_timing: Option<serde_json::Value>,
     /// Why the request went to that worker, if the server tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -17,6 +17,7 @@ use contract::Moment;
 use openai::Usage;
 use serde::{Deserialize, Serialize};
 use telemetry::Window;
+use ts_rs::TS;
 
 pub use self::flow::Flow;
 use crate::client::Exchange;
@@ -27,7 +28,7 @@ const STEPS: usize = 60;
 const QUANTILES: [f64; 3] = [0.5, 0.95, 0.99];
 
 /// Percentiles with the number of samples behind them; `null` without a sample.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, TS)]
 pub struct Figures {
     pub p50: Option<f64>,
     pub p95: Option<f64>,
@@ -36,7 +37,7 @@ pub struct Figures {
 }
 
 /// What the last minute saw. Latencies are milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, TS)]
 pub struct WindowFigures {
     /// How much time the rates are over: 60, or less at the beginning.
     pub seconds: f64,
@@ -64,7 +65,7 @@ pub struct WindowFigures {
 }
 
 /// The same, of first turns or of later ones alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, TS)]
 pub struct TurnFigures {
     /// Prompt tokens in a hundred that the server had cached. Of first turns, it says how far
     /// conversations profit from each other rather than from their own history.

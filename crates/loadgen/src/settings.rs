@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use ts_rs::TS;
 
 use crate::schedule::Schedule;
 use crate::script::{Popularity, Script, Starters};
@@ -13,7 +14,7 @@ const MOST_CONVERSATIONS: u32 = 100_000;
 
 /// The knobs of a load generator. Everything applies at once: to the level now, to a
 /// conversation under way from its next turn on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// Conversations at once; without effect while `arrivals_per_second` is set.

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use ts_rs::TS;
 
 use crate::by_mode::ModeFigures;
 use crate::failure::{Failure, FailureKind};
@@ -12,7 +13,7 @@ use crate::rolling::WindowFigures;
 use crate::settings::Settings;
 
 /// Whether load is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     Stopped,
@@ -24,7 +25,7 @@ pub enum Phase {
 }
 
 /// One second of a load generator's life.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 pub struct Snapshot {
     pub phase: Phase,
     /// Seconds since the load generator was made.
@@ -46,7 +47,7 @@ pub struct Snapshot {
     pub last_failure: Option<LastFailure>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 pub struct TargetSummary {
     pub url: String,
     pub model: String,
@@ -55,7 +56,7 @@ pub struct TargetSummary {
 }
 
 /// What conversations are about; what can change is in the settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
 pub struct WorkloadSummary {
     /// The same seed gives the same conversations.
     pub seed: u64,
@@ -66,7 +67,7 @@ pub struct WorkloadSummary {
 }
 
 /// How many conversations are where.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, TS)]
 pub struct ConversationCounts {
     /// Not over. The sum of the next three.
     pub active: u32,
@@ -82,11 +83,12 @@ pub struct ConversationCounts {
     pub failed: u64,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, TS)]
 pub struct TotalCounts {
     /// Ended, well or badly.
     pub requests: u64,
     pub failures: u64,
+    #[ts(type = "{ [kind in string]: number }")]
     pub failures_by_kind: BTreeMap<FailureKind, u64>,
     pub prompt_tokens: u64,
     pub cached_tokens: u64,
@@ -95,7 +97,7 @@ pub struct TotalCounts {
     pub user_model_fallbacks: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 pub struct LastFailure {
     pub failure: Failure,
     pub ago_s: f64,

@@ -4,12 +4,13 @@
 //! short form of the router's own record, which `/decisions` shows in full.
 
 use serde::{Deserialize, Serialize};
+use ts_rs::TS;
 
 /// Candidates that an answer lists. A fleet may have a thousand.
 pub const MOST_CANDIDATES: usize = 16;
 
 /// What the router said about a request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 pub struct Routing {
     /// The policy's name.
     pub mode: String,
@@ -26,7 +27,7 @@ pub struct Routing {
 }
 
 /// A worker that could have taken the request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 pub struct RoutingCandidate {
     pub worker: u64,
     /// Leading blocks of the prompt that it held or was about to hold.

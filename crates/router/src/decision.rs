@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use contract::{Moment, RequestId, WorkerId};
 use serde::{Serialize, Serializer};
+use ts_rs::TS;
 
 use crate::policy::{Candidate, Reason};
 
@@ -19,13 +20,15 @@ use crate::policy::{Candidate, Reason};
 const MOST_ROWS: usize = 65_536;
 
 /// One placement, with everything that led to it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, TS)]
 pub struct Decision {
     /// Counts from 1.
     pub number: u64,
     #[serde(serialize_with = "seconds")]
+    #[ts(type = "number")]
     pub at: Moment,
     #[serde(serialize_with = "text")]
+    #[ts(type = "string")]
     pub request: RequestId,
     /// The policy's name.
     pub mode: &'static str,
@@ -34,7 +37,9 @@ pub struct Decision {
     pub blocks: u32,
     pub winner: WorkerId,
     #[serde(serialize_with = "display")]
+    #[ts(type = "string")]
     pub reason: Reason,
+    #[ts(type = "Array<Candidate>")]
     pub candidates: Vec<Candidate>,
     pub excluded: Vec<Excluded>,
     /// A worker that holds much more of the prompt was passed over on purpose.
@@ -50,7 +55,7 @@ pub struct Decision {
 }
 
 /// How far the placed request has come, in seconds since the decision.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, TS)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum Outcome {
     /// No token yet.
@@ -70,13 +75,13 @@ pub enum Outcome {
 }
 
 /// A member that was not a candidate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
 pub struct Excluded {
     pub worker: WorkerId,
     pub why: WhyNot,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhyNot {
     Draining,

@@ -11,6 +11,7 @@ use std::fmt;
 use contract::random::Random as Draws;
 use contract::{BlockHash, WorkerId};
 use serde::Serialize;
+use ts_rs::TS;
 
 use crate::learn::Outlook;
 
@@ -67,7 +68,8 @@ pub struct Holder {
 }
 
 /// A worker that may take the request, with the figures on which it is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, TS)]
+#[ts(rename = "CandidateFigures")]
 pub struct Candidate {
     pub worker: WorkerId,
     /// Sequences that it runs at once.
@@ -98,13 +100,14 @@ pub struct Candidate {
     pub outlook: Outlook,
     /// What the cost consists of, where it is time.
     #[serde(flatten)]
+    #[ts(skip)]
     pub terms: Option<Terms>,
     /// What the policy weighed; lower is better. `None` if it does not weigh.
     pub cost: Option<f64>,
 }
 
 /// An expected cost in time, in milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, TS)]
 pub struct Terms {
     /// Until the request's own first token, once it has a slot.
     pub ttft_ms: f32,

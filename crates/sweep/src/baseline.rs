@@ -2,9 +2,8 @@
 
 use contract::random::mix;
 use loadgen::Tally;
-use loadgen::baseline::{
-    Baseline, BaselineCell, BaselineFigures, BaselineLevel, SCHEMA, TurnNumberFigures,
-};
+use loadgen::baseline::{Baseline, BaselineCell, BaselineFigures, BaselineLevel, SCHEMA};
+use loadgen::by_mode::TurnNumberFigures;
 
 use crate::grid::SweepPlan;
 use crate::report::{CellSummary, Figures, figure};

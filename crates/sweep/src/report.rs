@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use loadgen::Percentiles;
-use loadgen::baseline::TurnNumberFigures;
+use loadgen::by_mode::TurnNumberFigures;
 use serde::Serialize;
 
 use crate::baseline;

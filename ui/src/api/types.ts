@@ -1,75 +1,425 @@
-export type Figures = { p50: number | null, p95: number | null, p99: number | null, samples: number, };
-export type Slos = { ttft_p95_ms: number, tpot_p95_ms: number, };
-export type Control = { token_required: boolean, granted: boolean, };
-export type GpuSpec = { kind: string, count: number, memory_bytes: number, };
-export type RouterState = { mode: string, modes: Array<string>, overlap_score_weight: number | null, router_temperature: number | null, };
-export type RequestCounts = { in_flight: number, queued: number, };
-export type CacheState = { total_blocks: number, active_blocks: number, cached_blocks: number, hit_pct: number | null, };
-/** Since the worker started. */
-export type SpeculationState = { drafts: number, drafted_tokens: number, accepted_tokens: number,
-  /** Drafted tokens in a hundred that were kept; null before the first draft. */
-  acceptance_pct: number | null,
-  /** Tokens that a step of a sequence gives; null before the first draft. */
-  tokens_per_step: number | null, };
-export type WorkerState = { id: number, name: string, engine: string, simulated: boolean, draining: boolean, gpu: GpuSpec,
-  /** 0 to 1. null where it is unknown (Prometheus unavailable). */
-  utilization: number | null, memory_used_bytes: number | null, in_flight: number, running: number, waiting: number, slots: number, cache: CacheState, speculation: SpeculationState, };
+// Generated from Rust by `cargo xtask codegen`: change the types there.
 
-/** A candidate of a routing decision. The *_ms terms exist only for mode "kv". */
-export type Candidate = { worker: number, slots: number, in_flight: number, overlap_blocks: number, cached_tokens: number, pending_prefill_tokens: number, pending_requests: number, prefill_blocks: number, decode_blocks: number, new_blocks: number, cache_full: boolean, ttft_ms?: number, queue_ms?: number, decode_ms?: number, eviction_ms?: number, wait_ms?: number, cost: number | null, };
-export type Excluded = { worker: number, why: string, };
-export type Outcome = { state: "placed" } | { state: "started", first_token_after: number } | { state: "ended", first_token_after: number, ended_after: number } | { state: "abandoned", ended_after: number };
-export type Decision = { number: number, at: number, request: string, mode: string, prompt_tokens: number, blocks: number, winner: number, reason: string, candidates: Array<Candidate>, excluded: Array<Excluded>, hot_spread: boolean, queued_ms: number, predicted_ttft_ms: number, predicted_cached_tokens: number, actual_cached_tokens: number | null, outcome: Outcome, };
+/** The body of every answer that is an error. */
+export type ApiError = { error: ErrorDetail, };
 
-/** Where utilisation and memory of GPUs come from. */
-export type GpuSource = { kind: "process" } | { kind: "prometheus", url: string, /** Why nothing could be read. */ error: string | null, };
+/** A whole experiment. */
+export type Baseline = { schema: number,
+  /** Equal for equal plans and figures. */
+  run_id: string,
+  /** Since the Unix epoch. */
+  created_ms: number,
+  /** For people: how it came about, or a file's name. */
+  source: string, simulated: boolean,
+  /** The simulated hardware and model. */
+  profile: string, workload: string, workers: number, seed: number,
+  /** Runs behind each cell, pooled. */
+  repeats: number, warmup_s: number, window_s: number, levels: Array<BaselineLevel>, };
 
-export type BaselineStatus = { state: "none" } | { state: "computing", done: number, total: number } | { state: "ready", run_id: string } | { state: "failed", message: string };
+/** One mode at one level. */
+export type BaselineCell = { mode: string, requests: number, errors: number, ttft_ms: BaselineFigures, tpot_ms: BaselineFigures, itl_ms: BaselineFigures, e2e_ms: BaselineFigures,
+  /** Completed requests a second. */
+  rps: number,
+  /** Tokens of answers a second. */
+  tops: number,
+  /** Prompt tokens in a hundred that came out of the cache. */
+  kv_hit_pct: number | null, turns: Array<TurnNumberFigures>, };
 
-export type Phase = "stopped" | "running" | "paused" | "draining";
-export type TurnFigures = { cached_pct: number | null, ttft_ms: Figures, tpot_ms: Figures, };
-export type WindowFigures = { seconds: number, requests: number, failures: number, error_pct: number | null, rps: number, tops: number, cached_pct: number | null, tokens_per_chunk: number | null, ttft_ms: Figures, tpot_ms: Figures, itl_ms: Figures, e2e_ms: Figures, dispatch_lag_ms: Figures, initial: TurnFigures, followup: TurnFigures, };
-/** Of one turn number, since load was last started. */
-export type TurnNumberFigures = { /** From 1. */ turn: number, ttft_ms_p50: number | null, ttft_ms_p95: number | null, samples: number, cached_pct: number | null, };
-/** What requests felt that were routed under one mode, since load was last started. */
-export type ModeFigures = { mode: string, turns: Array<TurnNumberFigures>, };
-export type TargetSummary = { url: string, model: string, user_model: string | null, };
-export type WorkloadSummary = { seed: number, starters: number, unique: boolean, };
-export type Settings = { concurrency: number, turns: { start: number, end: number }, think_time_s: { start: number, end: number }, max_tokens: number, starts_per_second: number, max_requests_per_second: number | null, arrivals_per_second: number | null, };
-export type ConversationCounts = { active: number, in_flight: number, writing: number, idle: number, begun: number, completed: number, stopped: number, failed: number, };
-export type TotalCounts = { requests: number, failures: number, failures_by_kind: { [kind in string]: number }, prompt_tokens: number, cached_tokens: number, output_tokens: number, user_model_fallbacks: number, };
-export type Failure = { kind: string, message: string, };
-export type LastFailure = { failure: Failure, ago_s: number, };
-export type Snapshot = { phase: Phase, at_s: number, running_s: number, target: TargetSummary, workload: WorkloadSummary, settings: Settings, conversations: ConversationCounts, window: WindowFigures, by_mode: Array<ModeFigures>, totals: TotalCounts, last_failure: LastFailure | null, };
-
-/** GET /api/state, and every message of the WebSocket /api/stream. */
-export type State = { version: string, title: string, subtitle: string, /** The server's clock, Unix milliseconds. */ at_ms: number, control: Control, slos: Slos, model: string, simulated: boolean, /** Tokens in a KV block. */ block_size: number, router: RouterState, requests: RequestCounts, workers: Array<WorkerState>, last_decision: Decision | null, gpu: GpuSource, baseline: BaselineStatus, /** null where no load generator runs. */ load: Snapshot | null, };
-
-/** One second of GET /api/history. */
-export type HistoryPoint = { at_ms: number, mode: string, /** Conversations under way. */ conversations: number, ttft_ms_p50: number | null, ttft_ms_p95: number | null, tpot_ms_p50: number | null, tpot_ms_p95: number | null, cached_pct: number | null, rps: number, tops: number, queued: number, in_flight: Array<WorkerInFlight>, };
-export type WorkerInFlight = { worker: number, in_flight: number, };
-/** GET /api/history: at most the last 15 minutes, oldest first. The same shape is made from each State by lib/history. */
-export type History = { points: Array<HistoryPoint>, };
-
-/** GET /api/baseline (404 with an error object while there is none). */
-export type Baseline = { schema: number, run_id: string, /** Unix ms. */ created_ms: number, /** Such as "virtual-time sweep, computed at start" or a file's name. */ source: string, simulated: boolean, profile: string, workload: string, workers: number, seed: number, repeats: number, warmup_s: number, window_s: number, levels: Array<BaselineLevel>, };
-export type BaselineLevel = { concurrency: number, /** By mode: "round-robin" and "kv", perhaps others. */ cells: Array<BaselineCell>, };
-export type BaselineCell = { mode: string, requests: number, errors: number, ttft_ms: BaselineFigures, tpot_ms: BaselineFigures, itl_ms: BaselineFigures, e2e_ms: BaselineFigures, rps: number, tops: number, kv_hit_pct: number | null, turns: Array<TurnNumberFigures>, };
 export type BaselineFigures = { p50: number | null, p95: number | null, p99: number | null, };
 
-export type ConversationStatus = "active" | "completed" | "stopped" | "error";
-export type ConversationSummary = { id: string, number: number, title: string, status: ConversationStatus, turns_answered: number, turns_planned: number, started_ms: number, duration_s: number, };
-/** GET /api/conversations?limit=&status=&sort=newest|oldest|longest|turns */
-export type ConversationList = { conversations: Array<ConversationSummary>, total: number, };
-/** What the router said about a request, if the server tells. */
-export type Routing = { mode: string, reason: string, /** Full blocks of the prompt. */ blocks: number, queued_ms: number, predicted_ttft_ms: number, /** Cheapest first, at most 16. */ candidates: Array<RoutingCandidate>, };
-export type RoutingCandidate = { worker: number, overlap_blocks: number, in_flight: number, cost: number | null, };
-/** The server's own timing as it came; ours has these fields. */
-export type ServerTiming = { ttft_ms?: number, prefill_wait_time_ms?: number, prefill_time_ms?: number, total_time_ms?: number, itl_ms?: number, kv_hit_rate?: number };
-export type RequestRecord = { conversation_id: string, conversation: number, turn: number, turns: number, turn_type: "initial" | "followup", attempt: number, due_s: number, sent_s: number, ended_s: number, dispatch_lag_ms: number, ttft_ms?: number, tpot_ms?: number, itl_p50_ms?: number, longest_gap_ms?: number, e2e_ms?: number, prompt_tokens?: number, cached_tokens?: number, output_tokens?: number, chunks?: number, finish_reason?: string, worker?: string, server_timing?: ServerTiming, routing?: Routing, error?: Failure, };
-export type Turn = { user: string, assistant: string | null, answered: RequestRecord | null, failed: Array<RequestRecord>, };
-/** GET /api/conversations/{id} */
-export type Conversation = ConversationSummary & { turns: Array<Turn>, };
+/** All modes at one level. */
+export type BaselineLevel = {
+  /** Conversations at once. */
+  concurrency: number, cells: Array<BaselineCell>, };
 
-/** What any failed call answers: { "error": { ... } } */
-export type ApiError = { error: { message: string, type: string, code: string | null, param: string | null } };
+/** What a page is told about it. */
+export type BaselineStatus = { "state": "none" } | { "state": "computing", done: number, total: number, } | { "state": "ready", run_id: string, } | { "state": "failed", message: string, };
+
+/** A worker's KV cache, in blocks. */
+export type CacheState = { total_blocks: number,
+  /** Used by running requests. */
+  active_blocks: number,
+  /** Kept for reuse. */
+  cached_blocks: number,
+  /** Prompt tokens that came out of it, of all since the worker started. */
+  hit_pct: number | null, };
+
+/** A candidate of a routing decision. The terms of its cost exist only in mode `kv`. */
+export type Candidate = CandidateFigures & Partial<Terms>;
+
+/** A worker that may take the request, with the figures on which it is judged. */
+export type CandidateFigures = { worker: WorkerId,
+  /** Sequences that it runs at once. */
+  slots: number, in_flight: number,
+  /** Leading blocks of the prompt that it holds or is about to hold. */
+  overlap_blocks: number,
+  /** Prompt tokens that it would reuse. */
+  cached_tokens: number,
+  /** Prompt tokens sent to it earlier and still to be computed. */
+  pending_prefill_tokens: number,
+  /** The requests that they belong to. */
+  pending_requests: number,
+  /**
+   * What it would have to compute until this request's first token, pending work
+   * included, in blocks.
+   */
+  prefill_blocks: number,
+  /** Blocks that its requests under way use, without this one. */
+  decode_blocks: number,
+  /** Blocks that this request would add to those. */
+  new_blocks: number,
+  /** Its cache holds about as much as it can, so what is stored evicts something. */
+  cache_full: boolean,
+  /** What the policy weighed; lower is better. `None` if it does not weigh. */
+  cost: number | null, };
+
+/** Whether this viewer may change anything. */
+export type Control = { token_required: boolean, granted: boolean, };
+
+/** A whole conversation. */
+export type Conversation = { turns: Array<Turn>, id: string,
+  /** In order of beginning, from 0. */
+  number: number, title: string, status: ConversationStatus, turns_answered: number, turns_planned: number,
+  /** Since the Unix epoch. */
+  started_ms: number,
+  /** Since the beginning; for one that is over, until its end. */
+  duration_s: number, };
+
+/** How many conversations are where. */
+export type ConversationCounts = {
+  /** Not over. The sum of the next three. */
+  active: number,
+  /** Waiting for an answer, or reading it. */
+  in_flight: number,
+  /** Waiting for the user model to write a question. */
+  writing: number,
+  /** Users think, wait to ask again, or are not allowed to speak yet. */
+  idle: number, begun: number, completed: number, stopped: number, failed: number, };
+
+/** An answer to a [`Query`]. */
+export type ConversationList = { conversations: Array<ConversationSummary>,
+  /** How many there are beyond the limit, too. */
+  total: number, };
+
+/** Where a conversation stands. */
+export type ConversationStatus = "active" | "completed" | "stopped" | "error";
+
+/** One line of the list. */
+export type ConversationSummary = { id: string,
+  /** In order of beginning, from 0. */
+  number: number, title: string, status: ConversationStatus, turns_answered: number, turns_planned: number,
+  /** Since the Unix epoch. */
+  started_ms: number,
+  /** Since the beginning; for one that is over, until its end. */
+  duration_s: number, };
+
+/** One placement, with everything that led to it. */
+export type Decision = {
+  /** Counts from 1. */
+  number: number, at: number, request: string,
+  /** The policy's name. */
+  mode: string, prompt_tokens: number,
+  /** Full blocks of the prompt. */
+  blocks: number, winner: WorkerId, reason: string, candidates: Array<Candidate>, excluded: Array<Excluded>,
+  /** A worker that holds much more of the prompt was passed over on purpose. */
+  hot_spread: boolean,
+  /** How long the request had waited for a slot. */
+  queued_ms: number,
+  /** From the decision to the first token, as learned figures have it. */
+  predicted_ttft_ms: number, predicted_cached_tokens: number,
+  /** The engine's figure, once it is known. */
+  actual_cached_tokens: number | null, outcome: Outcome, };
+
+export type ErrorDetail = { message: string,
+  /** `invalid_request_error`, `server_error`, … */
+  type: string, param: string | null, code: string | null, };
+
+/** A member that was not a candidate. */
+export type Excluded = { worker: WorkerId, why: WhyNot, };
+
+/** One failure, as it is recorded and shown. */
+export type Failure = {
+  /** The name of a kind; there may be more of them one day. */
+  kind: string,
+  /** The HTTP status, if the server refused with one. */
+  status?: number,
+  /** The server's own words where it had any. */
+  message: string, };
+
+/** Percentiles with the number of samples behind them; `null` without a sample. */
+export type Figures = { p50: number | null, p95: number | null, p99: number | null, samples: number, };
+
+/** Why an answer ended. */
+export type FinishReason = "stop" | "length" | "other";
+
+/** Where utilisation and memory of GPUs come from. */
+export type GpuSource = { "kind": "process" } | { "kind": "prometheus", url: string,
+  /** Why nothing could be read. */
+  error: string | null, };
+
+/** The accelerators of one worker. */
+export type GpuSpec = { kind: string,
+  /** Tensor-parallel degree. */
+  count: number,
+  /** Memory of one of them. */
+  memory_bytes: number, };
+
+/** At most the last 15 minutes, oldest first. */
+export type History = { points: Array<HistoryPoint>, };
+
+/** One second. Latencies and rates are those of the minute before it. */
+export type HistoryPoint = {
+  /** Since the Unix epoch. */
+  at_ms: number, mode: string,
+  /** Conversations under way. */
+  conversations: number, ttft_ms_p50: number | null, ttft_ms_p95: number | null, tpot_ms_p50: number | null, tpot_ms_p95: number | null, cached_pct: number | null, rps: number, tops: number,
+  /** Waiting for a worker. */
+  queued: number, in_flight: Array<WorkerInFlight>, };
+
+export type LastFailure = { failure: Failure, ago_s: number, };
+
+/** What requests felt that were routed under one mode. */
+export type ModeFigures = { mode: string,
+  /** Turns that had an answer, in order. */
+  turns: Array<TurnNumberFigures>, };
+
+/** How far the placed request has come, in seconds since the decision. */
+export type Outcome = { "state": "placed" } | { "state": "started", first_token_after: number, } | { "state": "ended", first_token_after: number, ended_after: number, } | { "state": "abandoned", ended_after: number, };
+
+/** Whether load is on. */
+export type Phase = "stopped" | "running" | "paused" | "draining";
+
+/** Requests inside the server, whoever sent them. */
+export type RequestCounts = { in_flight: number,
+  /** Waiting for a worker. */
+  queued: number, };
+
+/** One request. */
+export type RequestRecord = {
+  /** What the server was told: `conversation_id` and `X-Session-ID`. */
+  conversation_id: string,
+  /** In order of beginning, from 0; the same in every run with the same seed. */
+  conversation: number,
+  /** From 0. */
+  turn: number,
+  /** How many turns the conversation has. */
+  turns: number, turn_type: TurnType,
+  /** From 0: how often this turn had failed before. */
+  attempt: number,
+  /** When the turn should have been sent. */
+  due_s: number,
+  /** When sending began. */
+  sent_s: number, ended_s: number,
+  /** From due to sent: how late the load generator was. */
+  dispatch_lag_ms: number,
+  /** Also of a request that failed after its first token. */
+  ttft_ms?: number, tpot_ms?: number,
+  /** The median gap before a token. */
+  itl_p50_ms?: number,
+  /** The longest pause between two events. */
+  longest_gap_ms?: number, e2e_ms?: number, prompt_tokens?: number, cached_tokens?: number, output_tokens?: number,
+  /** Events with content. */
+  chunks?: number, finish_reason?: FinishReason, worker?: string,
+  /** The server's own timing, as it came. */
+  server_timing?: ServerTiming,
+  /** Why the request went to that worker, if the server tells. */
+  routing?: Routing, error?: Failure, };
+
+/** How workers are chosen. */
+export type RouterState = { mode: string,
+  /** All there are. */
+  modes: Array<string>,
+  /** Of modes that have it. */
+  overlap_score_weight: number | null,
+  /** Of modes that have it. */
+  router_temperature: number | null, };
+
+/** What the router said about a request. */
+export type Routing = {
+  /** The policy's name. */
+  mode: string,
+  /** Why its choice won, for people to read. */
+  reason: string,
+  /** Full blocks of the prompt. */
+  blocks: number,
+  /** How long the request waited for a slot. */
+  queued_ms: number,
+  /** From the decision to the first token, as the router expected it. */
+  predicted_ttft_ms: number,
+  /** Cheapest first, at most [`MOST_CANDIDATES`]; the chosen one is always among them. */
+  candidates: Array<RoutingCandidate>, };
+
+/** A worker that could have taken the request. */
+export type RoutingCandidate = { worker: number,
+  /** Leading blocks of the prompt that it held or was about to hold. */
+  overlap_blocks: number, in_flight: number,
+  /** What the policy weighed; `null` if it does not weigh. */
+  cost: number | null, };
+
+/** The server's own timing as it came; ours has these fields. */
+export type ServerTiming = { ttft_ms?: number, prefill_wait_time_ms?: number, prefill_time_ms?: number, total_time_ms?: number, itl_ms?: number, kv_hit_rate?: number, };
+
+/**
+ * The knobs of a load generator. Everything applies at once: to the level now, to a
+ * conversation under way from its next turn on.
+ */
+export type Settings = {
+  /** Conversations at once; without effect while `arrivals_per_second` is set. */
+  concurrency: number,
+  /** Requests in a conversation. */
+  turns: { start: number, end: number, },
+  /** Seconds that a user thinks before the next turn. */
+  think_time_s: { start: number, end: number, },
+  /** Longest answer, in tokens. */
+  max_tokens: number,
+  /** Conversations that begin in a second while there are too few; 0 for all at once. */
+  starts_per_second: number,
+  /** At most so many requests a second; `null` for no limit. */
+  max_requests_per_second: number | null,
+  /** Opens the loop: so many conversations arrive in a second, however the others fare. */
+  arrivals_per_second: number | null, };
+
+/** Latencies that are not to be exceeded. */
+export type Slos = { ttft_p95_ms: number, tpot_p95_ms: number, };
+
+/** One second of a load generator's life. */
+export type Snapshot = { phase: Phase,
+  /** Seconds since the load generator was made. */
+  at_s: number,
+  /** Seconds since load was last started; 0 before. */
+  running_s: number, target: TargetSummary, workload: WorkloadSummary, settings: Settings, conversations: ConversationCounts,
+  /** The last minute. */
+  window: WindowFigures,
+  /** TTFT by routing mode and turn since load was last started. */
+  by_mode: Array<ModeFigures>,
+  /** Since load was last started. */
+  totals: TotalCounts,
+  /** The latest failure, and how many seconds ago it was. */
+  last_failure: LastFailure | null, };
+
+/** What speculation has drafted and what was kept, since the worker started. */
+export type SpeculationState = {
+  /** Steps of a sequence that carried a draft. */
+  drafts: number, drafted_tokens: number, accepted_tokens: number,
+  /** Drafted tokens in a hundred that were kept; `null` before the first draft. */
+  acceptance_pct: number | null,
+  /** Tokens that a step of a sequence gives; `null` before the first draft. */
+  tokens_per_step: number | null, };
+
+/** Everything at one moment. */
+export type State = { version: string, title: string, subtitle: string,
+  /** The server's clock, since the Unix epoch. */
+  at_ms: number, control: Control, slos: Slos, baseline: BaselineStatus,
+  /** `null` where no load generator runs. */
+  load: Snapshot | null, model: string,
+  /** Some figures come from a simulation, and whatever shows them says so. */
+  simulated: boolean,
+  /** Tokens in a KV block. */
+  block_size: number, router: RouterState, requests: RequestCounts, workers: Array<WorkerState>,
+  /** The latest, if there was one. */
+  last_decision: Decision | null, gpu: GpuSource, };
+
+export type TargetSummary = { url: string, model: string,
+  /** Who writes follow-ups: a model's address, or nothing for the built-in questions. */
+  user_model: string | null, };
+
+/** An expected cost in time, in milliseconds. */
+export type Terms = {
+  /** Until the request's own first token, once it has a slot. */
+  ttft_ms: number,
+  /** What it and those that wait for their first token there do to each other. */
+  queue_ms: number,
+  /** Delay of the requests that the worker is decoding. */
+  decode_ms: number,
+  /** Work that others will have to do again because their blocks make room. */
+  eviction_ms: number,
+  /** Until a slot is free. */
+  wait_ms: number, };
+
+export type TotalCounts = {
+  /** Ended, well or badly. */
+  requests: number, failures: number, failures_by_kind: { [kind in string]: number }, prompt_tokens: number, cached_tokens: number, output_tokens: number,
+  /** Questions that the user model did not write in time. */
+  user_model_fallbacks: number, };
+
+/** A question, and what came of it. */
+export type Turn = { user: string,
+  /** `null` until there is an answer. */
+  assistant: string | null,
+  /** Figures of the answer. */
+  answered: RequestRecord | null,
+  /** Attempts that failed before. */
+  failed: Array<RequestRecord>, };
+
+/** The same, of first turns or of later ones alone. */
+export type TurnFigures = {
+  /**
+   * Prompt tokens in a hundred that the server had cached. Of first turns, it says how far
+   * conversations profit from each other rather than from their own history.
+   */
+  cached_pct: number | null, ttft_ms: Figures, tpot_ms: Figures, };
+
+/** Of one turn number. */
+export type TurnNumberFigures = {
+  /** From 1. The 16th stands for all later ones too. */
+  turn: number, ttft_ms_p50: number | null, ttft_ms_p95: number | null,
+  /** Answers behind these figures. */
+  samples: number,
+  /** Prompt tokens in a hundred that the server had cached. */
+  cached_pct: number | null, };
+
+/** Whether a turn had a history to be cached. */
+export type TurnType = "initial" | "followup";
+
+export type WhyNot = "draining" | "tried" | "full";
+
+/** What the last minute saw. Latencies are milliseconds. */
+export type WindowFigures = {
+  /** How much time the rates are over: 60, or less at the beginning. */
+  seconds: number,
+  /** Ended, well or badly. */
+  requests: number, failures: number,
+  /** Failures in a hundred requests. */
+  error_pct: number | null,
+  /** Answered requests a second. */
+  rps: number,
+  /** Tokens of answers a second. */
+  tops: number,
+  /** Prompt tokens in a hundred that the server had cached, as it says itself. */
+  cached_pct: number | null,
+  /** About 1, or what follows from events needs care. */
+  tokens_per_chunk: number | null, ttft_ms: Figures, tpot_ms: Figures, itl_ms: Figures, e2e_ms: Figures,
+  /** How late the load generator itself was. */
+  dispatch_lag_ms: Figures, initial: TurnFigures, followup: TurnFigures, };
+
+/** Identifies a worker for as long as it is a member. */
+export type WorkerId = number;
+
+/** Requests on one worker. */
+export type WorkerInFlight = { worker: number, in_flight: number, };
+
+/** One worker. */
+export type WorkerState = { id: number, name: string,
+  /** The simulator's profile or the engine's name. */
+  engine: string, simulated: boolean,
+  /** It takes no new requests and will leave. */
+  draining: boolean, gpu: GpuSpec,
+  /** Share of time spent computing, 0 to 1; `null` where it is not known. */
+  utilization: number | null,
+  /** On one of its GPUs; `gpu.memory_bytes` is what there is. */
+  memory_used_bytes: number | null,
+  /** Sent to it and not answered, by the router's books. */
+  in_flight: number,
+  /** In the engine's batch, of `slots` places. */
+  running: number,
+  /** In the engine's queue. */
+  waiting: number, slots: number, cache: CacheState, speculation: SpeculationState, };
+
+/** What conversations are about; what can change is in the settings. */
+export type WorkloadSummary = {
+  /** The same seed gives the same conversations. */
+  seed: number,
+  /** How many texts conversations begin with. Few texts are soon cached by every worker. */
+  starters: number,
+  /** Whether every conversation begins with a line of its own. */
+  unique: boolean, };

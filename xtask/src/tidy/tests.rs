@@ -215,12 +215,17 @@ fn only_the_binary_reads_the_environment() {
 
 #[test]
 fn a_stale_page_is_found_where_it_differs() {
-    let page = telemetry::catalog::markdown();
-    check(product::check_generated, &[("docs/metrics.md", &page)], &[]);
+    let (page, types) = (telemetry::catalog::markdown(), console::typescript());
+    let (page_at, types_at) = ("docs/metrics.md", "ui/src/api/types.ts");
+    let both = [(page_at, &*page), (types_at, &*types)];
+    check(product::check_generated, &both, &[]);
     check(
         product::check_generated,
         &[],
-        &["docs/metrics.md:1: out of date: run `cargo xtask codegen`"],
+        &[
+            "docs/metrics.md:1: out of date: run `cargo xtask codegen`",
+            "ui/src/api/types.ts:1: out of date: run `cargo xtask codegen`",
+        ],
     );
     let stale = page.replacen("## Router", "## Rooter", 1);
     let line = page
@@ -230,7 +235,7 @@ fn a_stale_page_is_found_where_it_differs() {
         + 1;
     check(
         product::check_generated,
-        &[("docs/metrics.md", &stale)],
+        &[(page_at, &stale), (types_at, &types)],
         &[&format!(
             "docs/metrics.md:{line}: out of date: run `cargo xtask codegen`"
         )],
