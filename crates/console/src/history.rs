@@ -1,7 +1,8 @@
 //! The last quarter of an hour, one point a second: what charts begin with when a page opens.
 //!
 //! A point is made from a [`State`] alone, so a page that goes on by itself from the states it
-//! receives draws the same curve. One task fills the ring, whether anybody looks or not.
+//! receives draws the same curve. One task fills the ring, whether anybody looks or not, at
+//! the beat at which states are sent: another clock would see some seconds twice.
 //!
 //! # Guarantees
 //!
@@ -9,14 +10,13 @@
 //! - **Ordered.** Oldest first; a clock that was set back leaves no loop in a chart.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use serde::Serialize;
-use tokio::time::{MissedTickBehavior, interval};
 use ts_rs::TS;
 
 use crate::Console;
 use crate::state::State;
+use crate::stream::Beat;
 
 /// Points that are kept.
 const MOST_POINTS: usize = 900;
@@ -24,7 +24,8 @@ const MOST_POINTS: usize = 900;
 /// Milliseconds that points are kept for.
 const SPAN_MS: u64 = 900_000;
 
-const PACE: Duration = Duration::from_secs(1);
+/// Closer than this to the last, a state is no second of its own but a change of phase.
+const LEAST_STEP_MS: u64 = 500;
 
 /// At most the last 15 minutes, oldest first.
 #[derive(Clone, Debug, PartialEq, Serialize, TS)]
@@ -95,7 +96,7 @@ pub(crate) struct Ring {
 impl Ring {
     pub(crate) fn push(&mut self, point: HistoryPoint) {
         let (latest, at_ms) = (self.points.back(), point.at_ms);
-        if latest.is_some_and(|latest| latest.at_ms >= at_ms) {
+        if latest.is_some_and(|latest| at_ms < latest.at_ms + LEAST_STEP_MS) {
             return;
         }
         self.points.push_back(point);
@@ -115,16 +116,12 @@ impl Ring {
 impl Console {
     /// Remembers how things are, every second, until the console closes.
     pub async fn keep_history(self) {
-        let mut ticks = interval(PACE);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut beat = Beat::new(&self);
         let keeping = async {
             loop {
-                ticks.tick().await;
-                let load = self.inner.load.as_ref();
-                // What was ranked last, not ranked again.
-                let load = load.map(|load| load.snapshots().borrow().clone());
-                let point = HistoryPoint::of(&self.state(load, false));
+                let point = HistoryPoint::of(&self.state(beat.newest(), false));
                 self.inner.history.lock().push(point);
+                beat.next().await;
             }
         };
         self.inner.closing.run_until_cancelled(keeping).await;

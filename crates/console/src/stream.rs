@@ -110,14 +110,14 @@ async fn gone(incoming: &mut SplitStream<WebSocket>) {
 }
 
 /// What says that it is time for the next state.
-enum Beat {
+pub(crate) enum Beat {
     /// The load generator's own second, and its changes of phase.
     Load(watch::Receiver<Snapshot>),
     Clock(Interval),
 }
 
 impl Beat {
-    fn new(console: &Console) -> Self {
+    pub(crate) fn new(console: &Console) -> Self {
         match &console.inner.load {
             Some(load) => Self::Load(load.snapshots()),
             None => {
@@ -130,14 +130,14 @@ impl Beat {
         }
     }
 
-    fn newest(&mut self) -> Option<Snapshot> {
+    pub(crate) fn newest(&mut self) -> Option<Snapshot> {
         match self {
             Self::Load(snapshots) => Some(snapshots.borrow_and_update().clone()),
             Self::Clock(_) => None,
         }
     }
 
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         match self {
             Self::Load(snapshots) => {
                 if snapshots.changed().await.is_err() {

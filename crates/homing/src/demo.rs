@@ -55,8 +55,9 @@ async fn demo(args: DemoArgs) -> anyhow::Result<()> {
     let api = listen(&args, args.http_port, "--http-port").await?;
     let console = listen(&args, args.console_port, "--console-port").await?;
     let addresses = [api.local_addr()?, console.local_addr()?];
+    let given = console::Given::read(&args)?;
     let system = System::start(&args).await?;
-    let facade = console::facade(&args, &system, addresses[0])?;
+    let facade = console::facade(&args, &system, addresses[0], given)?;
     let load = match args.no_load {
         true => None,
         false => Some(console::load_generator(&args, &system, addresses[0])?),

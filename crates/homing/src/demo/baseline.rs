@@ -25,18 +25,23 @@ const MODES: [Mode; 2] = [Mode::RoundRobin, Mode::Kv];
 const WARMUP: Duration = Duration::from_secs(60);
 const WINDOW: Duration = Duration::from_secs(300);
 
-/// A board with the baseline of a file, or one that will be written on.
-pub(super) fn prepare(args: &DemoArgs, system: &System) -> anyhow::Result<BaselineBoard> {
+/// A board with the baseline that was given, or one that will be written on.
+pub(super) fn prepare(
+    args: &DemoArgs,
+    system: &System,
+    given: Option<Baseline>,
+) -> anyhow::Result<BaselineBoard> {
     let board = BaselineBoard::default();
-    if let Some(path) = &args.baseline {
-        board.ready(read(path)?);
+    if let Some(baseline) = given {
+        board.ready(baseline);
     } else if !args.no_baseline && !args.no_load {
         compute(plan(args, system)?, board.clone())?;
     }
     Ok(board)
 }
 
-fn read(path: &Path) -> anyhow::Result<Baseline> {
+/// From a file that a sweep wrote.
+pub(super) fn read(path: &Path) -> anyhow::Result<Baseline> {
     let name = path.display();
     let text = std::fs::read_to_string(path);
     let text = text.with_context(|| format!("--baseline: cannot read {name}"))?;

@@ -9,6 +9,7 @@ use ::console::{
 };
 use anyhow::Context as _;
 use frontend::{Frontend, RouterChange, offending_field};
+use loadgen::baseline::Baseline;
 use loadgen::client::{Client, Patience, Target, Transport, TransportOptions};
 use loadgen::{LiveConfig, LiveParts, LoadGenerator, Settings, Starter};
 use preprocess::corpus;
@@ -28,10 +29,32 @@ pub(super) struct Facade {
     pub(super) gpus: Option<GpuFeed>,
 }
 
-pub(super) fn facade(args: &DemoArgs, system: &System, api: SocketAddr) -> anyhow::Result<Facade> {
-    let gpus = args.prometheus_url.as_deref().map(GpuFeed::new);
-    let gpus = gpus.transpose().map_err(anyhow::Error::msg);
-    let gpus = gpus.context("--prometheus-url")?;
+/// What options name outside this process. Read before anything runs, so that a wrong name is
+/// all that is heard of.
+pub(super) struct Given {
+    baseline: Option<Baseline>,
+    gpus: Option<GpuFeed>,
+}
+
+impl Given {
+    pub(super) fn read(args: &DemoArgs) -> anyhow::Result<Self> {
+        let baseline = args.baseline.as_deref().map(baseline::read);
+        let gpus = args.prometheus_url.as_deref().map(GpuFeed::new);
+        let gpus = gpus.transpose().map_err(anyhow::Error::msg);
+        Ok(Self {
+            baseline: baseline.transpose()?,
+            gpus: gpus.context("--prometheus-url")?,
+        })
+    }
+}
+
+pub(super) fn facade(
+    args: &DemoArgs,
+    system: &System,
+    api: SocketAddr,
+    given: Given,
+) -> anyhow::Result<Facade> {
+    let Given { baseline, gpus } = given;
     let subtitle = args.subtitle.clone().unwrap_or_else(|| {
         let (workers, profile) = (system.workers, &system.profile.name);
         format!("Powered by Homing, on {workers} simulated workers ({profile})")
@@ -44,7 +67,7 @@ pub(super) fn facade(args: &DemoArgs, system: &System, api: SocketAddr) -> anyho
             access: system.access.clone(),
             assets: pages::built(),
             status_page: format!("http://{}/", reachable(api)),
-            baseline: baseline::prepare(args, system)?,
+            baseline: baseline::prepare(args, system, baseline)?,
             unix_ms: unix_ms(),
         },
         system: Box::new(Serving {
