@@ -1,7 +1,10 @@
 //! `cargo xtask bench`: benchmarks that print figures. None of them asserts a time.
 
+mod aiperf;
 mod client;
 mod frontend;
+mod loadgen;
+mod mock;
 mod router;
 mod server;
 
@@ -22,6 +25,23 @@ pub(crate) enum Bench {
         #[arg(long, default_value_t = 8)]
         seconds: u64,
     },
+    /// Whether aiperf measures what our load generator does, on the same conversations
+    ///
+    /// Uses the release build of `homing` and aiperf from PyPI, and prints both sides.
+    Aiperf(aiperf::Arguments),
+    /// What the load generator costs, and how far its figures are from the truth
+    ///
+    /// Runs the release build of `homing loadgen` against a server of fixed latency that notes
+    /// what it really did, with 180 streams and with 2,000. Wants a machine that is otherwise
+    /// idle.
+    Loadgen {
+        /// Seconds per measurement
+        #[arg(long, default_value_t = 30)]
+        seconds: u64,
+    },
+    /// The server of that benchmark
+    #[command(hide = true)]
+    MockServer,
     /// Routing rules of other systems beside ours, in virtual time
     ///
     /// Passes everything on to the release build of the `rivals` program:
@@ -46,8 +66,19 @@ pub(crate) enum Bench {
 
 pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
     match bench {
-        Bench::Frontend { seconds } if cfg!(debug_assertions) => again_in_release(*seconds),
+        Bench::Frontend { seconds } if cfg!(debug_assertions) => {
+            again_in_release("frontend", *seconds)
+        }
         Bench::Frontend { seconds } => frontend::run(*seconds),
+        Bench::Aiperf(arguments) => {
+            build_homing()?;
+            aiperf::run(arguments)
+        }
+        Bench::Loadgen { seconds } if cfg!(debug_assertions) => {
+            again_in_release("loadgen", *seconds)
+        }
+        Bench::Loadgen { seconds } => loadgen::run(*seconds),
+        Bench::MockServer => mock::run(),
         Bench::Rivals { arguments } => rivals(arguments),
         Bench::Router { quick, no_dynamo } => router::run(*quick, !no_dynamo),
     }
@@ -63,11 +94,8 @@ fn rivals(arguments: &[String]) -> anyhow::Result<()> {
 }
 
 /// The client shares the machine with the server, so it must not be slower than it has to.
-fn again_in_release(seconds: u64) -> anyhow::Result<()> {
-    let status = Command::new("cargo")
-        .args(["build", "--release", "--quiet", "--package", "homing"])
-        .status()?;
-    ensure!(status.success(), "the release build failed");
+fn again_in_release(bench: &str, seconds: u64) -> anyhow::Result<()> {
+    build_homing()?;
     let status = Command::new("cargo")
         .args([
             "run",
@@ -77,10 +105,18 @@ fn again_in_release(seconds: u64) -> anyhow::Result<()> {
             "xtask",
             "--",
             "bench",
-            "frontend",
+            bench,
         ])
         .args(["--seconds", &seconds.to_string()])
         .status()?;
     ensure!(status.success(), "the benchmark failed");
+    Ok(())
+}
+
+fn build_homing() -> anyhow::Result<()> {
+    let status = Command::new("cargo")
+        .args(["build", "--release", "--quiet", "--package", "homing"])
+        .status()?;
+    ensure!(status.success(), "the release build failed");
     Ok(())
 }

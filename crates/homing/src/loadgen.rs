@@ -3,6 +3,7 @@
 //! Reads arguments, checks that the target can be used before anything is sent, shows what
 //! happens, and judges it. What is sent and how it is measured is the `loadgen` crate's.
 
+mod corpus;
 mod outputs;
 mod report;
 mod view;
@@ -16,7 +17,6 @@ use ::loadgen::user_model::{self, UserModel};
 use ::loadgen::{Failure, LiveConfig, LiveParts, LoadGenerator, Settings, Starter, exposition};
 use anyhow::{Context as _, bail};
 use contract::Clock;
-use preprocess::corpus;
 use telemetry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &LoadgenArgs) -> ExitCode {
 /// Whether all objectives hold.
 async fn load(args: &LoadgenArgs) -> anyhow::Result<bool> {
     let clock = Clock::start();
-    let starters = starters(args)?;
+    let starters = starters(args).await?;
     let client = client(args, clock).await?;
     let user_model = user_model(args, clock).await?;
     let recorder = Recorder::create(args.record.as_deref())?;
@@ -81,7 +81,7 @@ async fn load(args: &LoadgenArgs) -> anyhow::Result<bool> {
 
     recorder.finish()?;
     if let Some(path) = &args.export_aiperf {
-        outputs::export_aiperf(path, &generator.transcripts())?;
+        outputs::export_aiperf(path, &generator.transcripts(), args.max_tokens)?;
     }
     let report = Report::new(&generator.snapshot(), &generator.totals(), &args.slo);
     print::line(format_args!("{report}"));
@@ -128,11 +128,11 @@ fn settings(args: &LoadgenArgs) -> Settings {
     }
 }
 
-fn starters(args: &LoadgenArgs) -> anyhow::Result<Vec<Starter>> {
-    if let Some(folder) = &args.corpus {
-        return Starter::read_folder(folder).context("--corpus");
+async fn starters(args: &LoadgenArgs) -> anyhow::Result<Vec<Starter>> {
+    if let Some(place) = &args.corpus {
+        return corpus::read(place).await.context("--corpus");
     }
-    let articles = corpus::articles().iter();
+    let articles = preprocess::corpus::articles().iter();
     let starters = articles.map(|article| Starter::new(article.title, article.text));
     Ok(starters.collect())
 }
@@ -151,10 +151,19 @@ async fn client(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<Client> {
         answer: args.timeout,
         silence: args.stall,
     };
-    let transport = Transport::network(options);
+    let transport = transport(args, options)?;
     let asking = Client::new(transport.clone(), target.clone(), patience, clock);
     target.model = find_model(&asking, args.model.as_deref()).await?;
     Ok(Client::new(transport, target, patience, clock))
+}
+
+fn transport(args: &LoadgenArgs, options: TransportOptions) -> anyhow::Result<Transport> {
+    let Some(path) = &args.ca_cert else {
+        return Ok(Transport::network(options));
+    };
+    let problem = || format!("--ca-cert {}", path.display());
+    let authorities = std::fs::read(path).with_context(problem)?;
+    Transport::trusting(&authorities, options).with_context(problem)
 }
 
 async fn user_model(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<Option<UserModel>> {
@@ -195,7 +204,21 @@ async fn find_model(client: &Client, wanted: Option<&str>) -> anyhow::Result<Str
             }),
             Some(wanted),
         ) => Ok(wanted.to_owned()),
-        (Err(failure), _) => Err(failure).with_context(|| format!("cannot use {base}")),
+        (Err(failure), _) => {
+            let hint = hint(&failure);
+            bail!("cannot use {base}: {failure}{hint}")
+        }
+    }
+}
+
+/// What the user may have forgotten.
+fn hint(failure: &Failure) -> &'static str {
+    match failure.status {
+        Some(401 | 403) => " (--api-key-env names the variable that holds the key)",
+        _ if failure.message.contains("certificate") => {
+            " (--ca-cert names a file of certificates to trust)"
+        }
+        _ => "",
     }
 }
 

@@ -37,7 +37,7 @@ pub use self::get::GetError;
 pub use self::pipe::Pipe;
 pub use self::request::{Chat, Message, Role};
 pub use self::target::{Target, TargetError};
-pub use self::transport::{Transport, TransportOptions};
+pub use self::transport::{Transport, TransportOptions, TrustError};
 use crate::failure::{Failure, FailureKind};
 use crate::reading::{Answer, Arrival, Heard, Listener, Reading, error_message};
 
@@ -257,13 +257,19 @@ fn broken(error: &hyper::Error) -> Failure {
     )
 }
 
-/// The transport's own words are only "client error"; the reason is below.
-fn chain(error: &TransportError) -> String {
-    let mut text = error.to_string();
+/// The transport's own words are only "client error"; the reasons are below.
+pub(crate) fn chain(error: &TransportError) -> String {
+    let mut texts: Vec<String> = Vec::new();
     let mut source = std::error::Error::source(error);
     while let Some(error) = source {
-        text = format!("{text}: {error}");
+        let text = error.to_string();
+        // Some repeat what is below them.
+        texts.retain(|above| !above.contains(&text));
+        texts.push(text);
         source = error.source();
     }
-    text
+    match texts.is_empty() {
+        true => error.to_string(),
+        false => texts.join(": "),
+    }
 }

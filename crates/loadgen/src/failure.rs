@@ -1,5 +1,7 @@
 //! Why a request has no answer, in kinds that can be counted.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 
@@ -49,8 +51,7 @@ impl FailureKind {
 }
 
 /// One failure, as it is recorded and shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, TS)]
-#[error("{}: {message}", kind.name())]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
 #[ts(optional_fields)]
 pub struct Failure {
     /// The name of a kind; there may be more of them one day.
@@ -62,6 +63,18 @@ pub struct Failure {
     /// The server's own words where it had any.
     pub message: String,
 }
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.name())?;
+        if let Some(status) = self.status {
+            write!(f, " {status}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
 
 impl Failure {
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
@@ -96,6 +109,14 @@ mod tests {
             let json = serde_json::to_value(kind).unwrap();
             assert_eq!(json, kind.name());
         }
+    }
+
+    #[test]
+    fn a_refusal_is_shown_with_its_status() {
+        let shown = Failure::refused(401, "Who are you?").to_string();
+        assert_eq!(shown, "status 401: Who are you?");
+        let shown = Failure::new(FailureKind::Stalled, "silence").to_string();
+        assert_eq!(shown, "stalled: silence");
     }
 
     #[test]

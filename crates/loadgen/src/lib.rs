@@ -14,7 +14,7 @@
 //! | [`samples`] | exact percentiles of some thousand values |
 //! | [`histogram`] | percentiles of some million values within 0.05 % |
 //! | [`tally`] | what a measurement window saw, in virtual time |
-//! | [`starter`], [`follow_up`] | what users say |
+//! | [`corpus`], [`starter`], [`follow_up`] | what users say |
 //! | [`sse`], [`reading`] | what a streamed answer says, and when it said it |
 //! | [`record`], [`failure`] | what is kept about one request |
 //! | [`rolling`], [`totals`] | the last minute; the whole run |
@@ -28,6 +28,7 @@
 pub mod baseline;
 pub mod by_mode;
 pub mod client;
+pub mod corpus;
 pub mod driver;
 pub mod exposition;
 pub mod failure;

@@ -19,7 +19,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
@@ -78,6 +78,7 @@ impl Default for Manner {
 pub(crate) struct Seen {
     pub(crate) session: String,
     pub(crate) key: Option<String>,
+    pub(crate) version: http::Version,
     pub(crate) body: Value,
 }
 
@@ -130,15 +131,17 @@ impl Mock {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         let (near, far) = tokio::io::duplex(1 << 20);
-        let mock = self.clone();
-        let service = hyper::service::service_fn(move |request| mock.clone().answer(request));
-        self.tasks.spawn(async move {
-            let builder = auto::Builder::new(TokioExecutor::new());
-            let served = builder.serve_connection(TokioIo::new(far), service);
-            // A client that hangs up is an error of the connection, not of the test.
-            let _ = served.await;
-        });
+        self.tasks.spawn(self.clone().serve(far));
         Ok(Pipe::new(near))
+    }
+
+    /// Answers on one connection.
+    pub(crate) async fn serve(self, connection: impl AsyncRead + AsyncWrite + Unpin + 'static) {
+        let service = hyper::service::service_fn(move |request| self.clone().answer(request));
+        let builder = auto::Builder::new(TokioExecutor::new());
+        let served = builder.serve_connection(TokioIo::new(connection), service);
+        // A client that hangs up is an error of the connection, not of the test.
+        let _ = served.await;
     }
 
     async fn answer(self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
@@ -147,12 +150,14 @@ impl Mock {
             value.to_str().ok().map(str::to_owned)
         };
         let (session, key) = (header("x-session-id"), header("authorization"));
+        let version = request.version();
         let body = request.into_body().collect().await.unwrap().to_bytes();
         let number = {
             let mut seen = self.seen.lock();
             seen.push(Seen {
                 session: session.unwrap_or_default(),
                 key,
+                version,
                 body: serde_json::from_slice(&body).unwrap_or_default(),
             });
             seen.len()

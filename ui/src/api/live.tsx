@@ -9,7 +9,7 @@ const LiveContext = createContext<FeedStore | null>(null);
 /** A browser sends no header with a WebSocket, so a token travels as a subprotocol. */
 function protocols(): string[] {
   const token = controlToken.get();
-  return token ? ["homing", `token.${token}`] : ["homing"];
+  return token ? ["homing", `token.${encodeURIComponent(token)}`] : ["homing"];
 }
 
 const browser: Environment = {

@@ -37,7 +37,7 @@ export function Header({ page }: { page: Route["page"] }) {
           </div>
           <LoadButtons connection={connection} state={state} />
         </div>
-        <div className="bar">
+        <div className="nav-bar">
           <nav aria-label="Pages">
             {TABS.map((tab) => (
               <a key={tab.page} href={tab.href} aria-current={tab.page === tabOf(page) ? "page" : undefined}>

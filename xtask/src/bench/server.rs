@@ -57,13 +57,7 @@ impl Server {
 
     /// User plus system time since the start.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The command's name is in parentheses and may hold anything; count from behind it.
-        let fields = stat.rsplit_once(')').context("unreadable stat")?.1;
-        let mut fields = fields.split_whitespace().skip(11);
-        let mut ticks = || -> anyhow::Result<u64> { Ok(fields.next().context("stat")?.parse()?) };
-        // Linux reports in hundredths of a second on every platform we run on.
-        Ok(Duration::from_millis(10 * (ticks()? + ticks()?)))
+        cpu_of(self.child.id())
     }
 
     /// Resident memory in bytes.
@@ -76,6 +70,17 @@ impl Server {
         let kilobytes: u64 = line.split_whitespace().nth(1).context("VmRSS")?.parse()?;
         Ok(kilobytes * 1024)
     }
+}
+
+/// User plus system time of a process since its start.
+pub(crate) fn cpu_of(process: u32) -> anyhow::Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The command's name is in parentheses and may hold anything; count from behind it.
+    let fields = stat.rsplit_once(')').context("unreadable stat")?.1;
+    let mut fields = fields.split_whitespace().skip(11);
+    let mut ticks = || -> anyhow::Result<u64> { Ok(fields.next().context("stat")?.parse()?) };
+    // Linux reports in hundredths of a second on every platform we run on.
+    Ok(Duration::from_millis(10 * (ticks()? + ticks()?)))
 }
 
 impl Drop for Server {

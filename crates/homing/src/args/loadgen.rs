@@ -57,6 +57,9 @@ pub(crate) struct LoadgenArgs {
     /// wait for their turn, and their waiting counts.
     #[arg(long, help_heading = "Target")]
     pub(crate) http2: bool,
+    /// File of certificates (PEM) to trust instead of the system's
+    #[arg(long, value_name = "FILE", help_heading = "Target")]
+    pub(crate) ca_cert: Option<PathBuf>,
     /// Send OpenAI's own fields only, to servers that refuse any other
     ///
     /// Otherwise requests also carry conversation_id, ask for a token count in every event,
@@ -109,9 +112,15 @@ pub(crate) struct LoadgenArgs {
     #[arg(long, default_value_t = 42, help_heading = "Load")]
     pub(crate) seed: u64,
 
-    /// Folder of text files to begin conversations with; by default ten built-in articles
-    #[arg(long, value_name = "DIR", help_heading = "Text")]
-    pub(crate) corpus: Option<PathBuf>,
+    /// Folder of text files to begin conversations with, or s3://bucket/folder; by default ten
+    /// built-in articles
+    ///
+    /// Files that are empty, larger than 4 MiB or no text are left out and named. A bucket is
+    /// read with the usual variables: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION,
+    /// AWS_ENDPOINT_URL for servers other than Amazon's, AWS_ALLOW_HTTP=true if that is http,
+    /// AWS_SKIP_SIGNATURE=true for public buckets.
+    #[arg(long, value_name = "PLACE", help_heading = "Text")]
+    pub(crate) corpus: Option<String>,
     /// Begin every conversation with a line of its own, so that none profits from another
     #[arg(long, help_heading = "Text")]
     pub(crate) unique: bool,

@@ -69,15 +69,24 @@ impl Lines {
     }
 }
 
-/// One conversation a line, with what its user said.
-pub(super) fn export_aiperf(path: &Path, conversations: &[Conversation]) -> anyhow::Result<()> {
+/// One conversation a line, with what its user said and how long answers may be. Questions
+/// without an answer are left out, so that a replay asks what was measured.
+pub(super) fn export_aiperf(
+    path: &Path,
+    conversations: &[Conversation],
+    max_tokens: u32,
+) -> anyhow::Result<()> {
     let mut text = String::new();
     for conversation in conversations {
         let turns: Vec<_> = conversation
             .turns
             .iter()
-            .map(|turn| json!({ "text": turn.user }))
+            .filter(|turn| turn.answered.is_some())
+            .map(|turn| json!({ "text": turn.user, "output_length": max_tokens }))
             .collect();
+        if turns.is_empty() {
+            continue;
+        }
         let line = json!({ "session_id": conversation.summary.id, "turns": turns });
         text.push_str(&line.to_string());
         text.push('\n');

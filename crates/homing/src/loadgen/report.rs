@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 
-use ::loadgen::snapshot::{ConversationCounts, TotalCounts};
+use ::loadgen::snapshot::{ConversationCounts, LastFailure, TotalCounts};
 use ::loadgen::totals::Totals;
 use ::loadgen::{Percentiles, Snapshot, TurnType};
 use sweep::Objectives;
@@ -15,6 +15,7 @@ pub(super) struct Report {
     totals: Totals,
     counts: TotalCounts,
     conversations: ConversationCounts,
+    last_failure: Option<LastFailure>,
     /// What was asked for, and whether it holds.
     objectives: Vec<(Objectives, bool)>,
 }
@@ -65,6 +66,7 @@ impl Report {
             ],
             counts: last.totals.clone(),
             conversations: last.conversations,
+            last_failure: last.last_failure.clone(),
             objectives: judged.collect(),
             totals: totals.clone(),
         }
@@ -164,6 +166,9 @@ impl Display for Report {
         }
         for (kind, count) in &totals.failures {
             writeln!(f, "failed: {} {count}", kind.name())?;
+        }
+        if let Some(last) = &self.last_failure {
+            writeln!(f, "last failure: {}", last.failure)?;
         }
         for (objective, holds) in &self.objectives {
             let verdict = if *holds { "holds" } else { "MISSED" };

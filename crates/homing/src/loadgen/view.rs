@@ -92,8 +92,12 @@ impl View {
 
 fn line(snapshot: &Snapshot) -> String {
     let (ttft, tpot) = (&snapshot.window.ttft_ms, &snapshot.window.tpot_ms);
+    // Told once: the line before this one was a second ago.
+    let new = snapshot.last_failure.as_ref();
+    let new = new.filter(|last| last.ago_s <= 1.0);
+    let latest = new.map_or(String::new(), |last| format!("\n  {}", last.failure));
     format!(
-        "{}  TTFT p50 {} p95 {} ms  TPOT p50 {} p95 {} ms  {}",
+        "{}  TTFT p50 {} p95 {} ms  TPOT p50 {} p95 {} ms  {}{latest}",
         headline(snapshot, None),
         milliseconds(ttft.p50),
         milliseconds(ttft.p95),

@@ -1,5 +1,7 @@
 //! The client against a server of known latency, on a paused clock.
 
+mod tls;
+
 use super::*;
 use crate::mock::{Fault, Manner, Mock};
 

@@ -11,6 +11,9 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::client::legacy::{Client, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
 
 /// How connections are made.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +35,15 @@ impl Default for TransportOptions {
     }
 }
 
+/// Why authorities cannot be trusted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TrustError {
+    #[error("not a file of certificates (PEM): {0}")]
+    Pem(String),
+    #[error("not a certificate of an authority: {0}")]
+    Certificate(String),
+}
+
 type Send = dyn Fn(Request<Full<Bytes>>) -> ResponseFuture + std::marker::Send + Sync;
 
 /// A pool of connections. Cheap to clone; clones share the pool.
@@ -50,10 +62,6 @@ impl Transport {
     /// Over the network. Certificates are checked against the system's roots, or against
     /// Mozilla's where the system has none.
     pub fn network(options: TransportOptions) -> Self {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(options.connect_timeout));
         let builder = match HttpsConnectorBuilder::new().with_native_roots() {
             Ok(builder) => builder,
             Err(_) => HttpsConnectorBuilder::new().with_webpki_roots(),
@@ -61,8 +69,33 @@ impl Transport {
         let connector: HttpsConnector<HttpConnector> = builder
             .https_or_http()
             .enable_all_versions()
-            .wrap_connector(tcp);
+            .wrap_connector(tcp(options));
         Self::over(connector, options)
+    }
+
+    /// Over the network, trusting only the certificates in `authorities`, a PEM file.
+    pub fn trusting(authorities: &[u8], options: TransportOptions) -> Result<Self, TrustError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(authorities) {
+            let certificate = certificate.map_err(|error| TrustError::Pem(error.to_string()))?;
+            let added = roots.add(certificate);
+            added.map_err(|error| TrustError::Certificate(error.to_string()))?;
+        }
+        if roots.is_empty() {
+            return Err(TrustError::Pem("it holds no certificate".to_owned()));
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the provider speaks the versions that are built in")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(config)
+            .https_or_http()
+            .enable_all_versions()
+            .wrap_connector(tcp(options));
+        Ok(Self::over(connector, options))
     }
 
     /// Over connections that `connector` makes.
@@ -83,7 +116,15 @@ impl Transport {
         }
     }
 
-    pub(super) fn send(&self, request: Request<Full<Bytes>>) -> ResponseFuture {
+    pub(crate) fn send(&self, request: Request<Full<Bytes>>) -> ResponseFuture {
         (self.send)(request)
     }
+}
+
+fn tcp(options: TransportOptions) -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(options.connect_timeout));
+    tcp
 }
