@@ -16,11 +16,15 @@ use serde_json::Value;
 
 use super::server::cpu_of;
 
-/// Tokens of an answer: 6.3 seconds of it.
+/// Tokens of an answer.
 const TOKENS: &str = "200";
 
+/// How long such an answer takes. Streams are opened over that time, so that answers begin
+/// and end evenly and not all at once.
+const ANSWER_SECONDS: f64 = 6.27;
+
 /// Before this the streams are being opened.
-const SETTLE: Duration = Duration::from_secs(4);
+const SETTLE: Duration = Duration::from_secs(8);
 
 /// Ends with the benchmark.
 struct Process(Child);
@@ -37,10 +41,11 @@ pub(crate) fn run(seconds: u64) -> anyhow::Result<()> {
     let (ttft, itl) = (super::mock::TTFT, super::mock::ITL);
     println!("server: TTFT {ttft:?}, a token every {itl:?}; client: homing loadgen, release\n");
     let usual = Measured::take(180, seconds)?;
-    usual.print(180)?;
+    usual.print(180, ["≤ 1", "≤ 3", "≤ 15"])?;
     println!();
+    // More than is asked for: it must hold the streams, and the machine sets the figures.
     let many = Measured::take(2000, seconds)?;
-    many.print(2000)
+    many.print(2000, [""; 3])
 }
 
 struct Measured {
@@ -66,7 +71,11 @@ impl Measured {
         let address = address.trim();
         let client = Command::new("target/release/homing")
             .args(["loadgen", "--target", &format!("http://{address}")])
-            .args(["--concurrency", &streams.to_string(), "--ramp", "0"])
+            .args(["--concurrency", &streams.to_string()])
+            .args([
+                "--ramp",
+                &format!("{:.1}", f64::from(streams) / ANSWER_SECONDS),
+            ])
             .args(["--max-tokens", TOKENS, "--turns", "3"])
             .args(["--duration", &format!("{seconds}s")])
             .stdout(Stdio::piped())
@@ -90,14 +99,15 @@ impl Measured {
         })
     }
 
-    fn print(&self, streams: u32) -> anyhow::Result<()> {
+    fn print(&self, streams: u32, goals: [&str; 3]) -> anyhow::Result<()> {
+        let [median, tail, share] = goals;
         println!(
             "{streams} streams{:>33} {:>9} {:>9} {:>7}",
             "server", "client", "error", "goal"
         );
         for (name, field) in [("TTFT", "ttft"), ("ITL", "itl")] {
             let [p50, p95, _] = self.row(name)?;
-            for (share, shown, goal) in [("p50", p50, "≤ 1"), ("p95", p95, "≤ 3")] {
+            for (share, shown, goal) in [("p50", p50, median), ("p95", p95, tail)] {
                 let real = self.truth[field][share].as_f64().context("no truth")?;
                 let what = format!("{name} {share}, ms");
                 let error = shown - real;
@@ -110,10 +120,8 @@ impl Measured {
             "own lag p50 and p95, ms"
         );
         let cpu = 100.0 * self.cpu;
-        println!(
-            "  {:<45} {cpu:>9.1} {:>17}",
-            "client's CPU, % of one core", "≤ 15 at 180"
-        );
+        let what = "client's CPU, % of one core";
+        println!("  {what:<45} {cpu:>9.1} {share:>17}");
         let most = self.truth["most_open"].as_u64().context("no truth")?;
         println!("  {:<45} {most:>9}", "streams open at once");
         let summary = self

@@ -14,7 +14,9 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::path::Path;
-use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, RetryConfig};
+use object_store::{
+    ClientConfigKey, Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, RetryConfig,
+};
 
 use self::carrier::Carrier;
 use super::{Corpus, CorpusError, LARGEST_FILE};
@@ -46,6 +48,8 @@ pub enum BucketError {
          AWS_SKIP_SIGNATURE=true for a public bucket"
     )]
     NoKey(String),
+    #[error("AWS_ENDPOINT_URL is http: set AWS_ALLOW_HTTP=true to read without encryption")]
+    InTheClear,
     #[error("{setting} is set to something that cannot be used: {reason}")]
     Setting { setting: String, reason: String },
     #[error("{address}: {reason}")]
@@ -91,6 +95,9 @@ impl Bucket {
         };
         if !CREDENTIALS.iter().any(given) {
             return Err(BucketError::NoKey(address.to_owned()));
+        }
+        if in_the_clear(&builder) {
+            return Err(BucketError::InTheClear);
         }
         let retry = RetryConfig {
             max_retries: RETRIES,
@@ -157,6 +164,19 @@ impl Bucket {
             reason: reason(error),
         }
     }
+}
+
+/// Whether an endpoint is http and nobody said that this is wanted. The library leaves that
+/// to its own HTTP client, which we do not use.
+fn in_the_clear(builder: &AmazonS3Builder) -> bool {
+    let value = |key| builder.get_config_value(&key).unwrap_or_default();
+    let endpoints = [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint];
+    let http = endpoints
+        .map(value)
+        .iter()
+        .any(|url| url.starts_with("http://"));
+    let allowed = value(AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp));
+    http && allowed != "true"
 }
 
 /// What to tell a person.

@@ -214,3 +214,13 @@ async fn a_bucket_needs_a_key() {
     let error = Bucket::new("s3://texts", [], Server::default().transport()).unwrap_err();
     assert!(error.to_string().contains("AWS_ACCESS_KEY_ID"), "{error}");
 }
+
+#[tokio::test]
+async fn a_bucket_is_read_in_the_clear_only_on_request() {
+    for (allowed, fine) in [("true", true), ("false", false)] {
+        let mut settings = settings();
+        settings[4].1 = allowed.to_owned();
+        let bucket = Bucket::new("s3://texts", settings, Server::default().transport());
+        assert_eq!(bucket.is_ok(), fine);
+    }
+}
