@@ -145,7 +145,23 @@ fn leading_variable(text: &str) -> Option<(usize, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Cutting loses nothing, and no name is empty or reaches beyond its braces.
+        #[test]
+        fn a_text_is_made_of_its_pieces(text in "[a$_{}é \\[]{0,20}") {
+            let whole: String = pieces(&text).map(|(piece, _)| piece).collect();
+            prop_assert_eq!(&whole, &text);
+            prop_assert_eq!(substitute(&text, |_| None), text.clone());
+            for name in variables_in(&text) {
+                let sound = !name.is_empty() && !name.contains('}');
+                prop_assert!(sound, "{}", name);
+            }
+        }
+    }
 
     #[test]
     fn variables_are_found_in_both_spellings() {
