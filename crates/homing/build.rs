@@ -84,16 +84,9 @@ fn build(sources: &Path, output: &Path) -> Result<(), String> {
     }
     check_node()?;
     if !is_installed(sources) {
-        let quietly = ["--no-audit", "--no-fund"];
-        // The second takes a lock file that lacks another platform's optional packages, and
-        // leaves it as it is.
-        npm(sources, output, &[&["ci"], &quietly[..]].concat()).or_else(|_| {
-            npm(
-                sources,
-                output,
-                &[&["install", "--no-save"], &quietly[..]].concat(),
-            )
-        })?;
+        // Not `npm ci`, which refuses a lock file that lacks other platforms' optional packages.
+        let words = ["install", "--no-save", "--no-audit", "--no-fund"];
+        npm(sources, output, &words)?;
     }
     npm(sources, output, &["run", "build"])?;
     match output.join("index.html").exists() {

@@ -6,8 +6,11 @@
 //! the test runners print themselves stay in sight at the end of a log.
 
 mod clients;
+mod dashboards;
+mod demo;
 mod exposition;
 mod http;
+mod npm;
 mod packages;
 mod process;
 mod ui;
@@ -44,6 +47,7 @@ enum Step {
     Tests,
     Ui,
     Metrics,
+    Dashboards,
     Browser,
     Clients,
     Licences,
@@ -73,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         .collect();
     if arguments.list {
         for step in steps {
-            println!("{:<9} {}", step.name(), step.about());
+            println!("{:<10} {}", step.name(), step.about());
         }
         return Ok(());
     }
@@ -152,6 +156,7 @@ impl Step {
             Self::Tests => "tests",
             Self::Ui => "ui",
             Self::Metrics => "metrics",
+            Self::Dashboards => "dashboards",
             Self::Browser => "browser",
             Self::Clients => "clients",
             Self::Licences => "licences",
@@ -167,6 +172,7 @@ impl Step {
             Self::Tests => "unit, property and whole-cluster tests",
             Self::Ui => "types, lints and unit tests of the web console",
             Self::Metrics => "promtool reads a live demo's /metrics",
+            Self::Dashboards => "dashboards and rules, every query against a live Prometheus",
             Self::Browser => "the web console in Chromium, before a live demo",
             Self::Clients => "third-party clients against a live server",
             Self::Licences => "licences, bans and sources of dependencies",
@@ -175,7 +181,8 @@ impl Step {
 
     fn tools(self) -> &'static [Tool] {
         match self {
-            Self::Metrics => &[Tool::Promtool],
+            Self::Metrics => &[Tool::Prometheus],
+            Self::Dashboards => &[Tool::Prometheus, Tool::Node],
             Self::Clients => &[Tool::Python],
             Self::Ui => &[Tool::Node],
             Self::Browser => &[Tool::Node, Tool::Chromium],
@@ -197,6 +204,7 @@ impl Step {
             Self::Tests => tests()?,
             Self::Ui => ui::check()?,
             Self::Metrics => exposition::check()?,
+            Self::Dashboards => dashboards::check()?,
             Self::Browser => ui::browse()?,
             Self::Clients => clients::check()?,
             Self::Licences => return licences(),
@@ -306,6 +314,7 @@ mod tests {
             | Step::Tests
             | Step::Ui
             | Step::Metrics
+            | Step::Dashboards
             | Step::Browser
             | Step::Clients
             | Step::Licences => unreachable!("a failure stops the run"),

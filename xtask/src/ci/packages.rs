@@ -15,7 +15,7 @@ const NEW_ENOUGH: &str = "const [major, minor] = process.versions.node.split('.'
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Tool {
-    Promtool,
+    Prometheus,
     Python,
     Node,
     Chromium,
@@ -24,7 +24,9 @@ pub(super) enum Tool {
 impl Tool {
     fn is_present(self) -> bool {
         match self {
-            Self::Promtool => answers("promtool", &["--version"]),
+            Self::Prometheus => ["prometheus", "promtool"]
+                .iter()
+                .all(|program| answers(program, &["--version"])),
             // Debian splits off the part that fills a new environment with pip.
             Self::Python => answers("python3", &["-c", "import venv, ensurepip"]),
             Self::Node => answers("node", &["-e", NEW_ENOUGH]) && answers("npm", &["--version"]),
@@ -34,7 +36,7 @@ impl Tool {
 
     fn debian_packages(self) -> &'static [&'static str] {
         match self {
-            Self::Promtool => &["prometheus"],
+            Self::Prometheus => &["prometheus"],
             Self::Python => &["python3", "python3-venv"],
             Self::Node => &["nodejs", "npm"],
             Self::Chromium => &["chromium-headless-shell"],
