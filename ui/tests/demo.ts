@@ -1,4 +1,4 @@
-/** A demo of our own on free ports, in front of which a browser is put. */
+/** Programs of our own on free ports, in front of which a browser is put. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 
@@ -17,27 +17,36 @@ function program(): string {
 }
 
 /** Starts `homing demo`; `port` asks for the port that an earlier one had. */
-export async function startDemo(options: string[] = [], port = 0): Promise<Demo> {
-  const words = ["demo", "--http-port", "0", "--console-port", String(port), "--log", "warn", ...options];
-  const child = spawn(program(), words, { stdio: ["ignore", "pipe", "inherit"] });
+export const startDemo = (options: string[] = [], port = 0): Promise<Demo> =>
+  start(["demo", "--http-port", "0", "--console-port", String(port), "--log", "warn", ...options]);
+
+/** Starts `homing loadgen` with a console of its own. */
+export const startLoad = (target: string, options: string[] = []): Promise<Demo> =>
+  start(["loadgen", "--target", target, "--console-port", "0", ...options]);
+
+async function start(words: string[]): Promise<Demo> {
+  const child = spawn(program(), words, { stdio: ["ignore", "pipe", "pipe"] });
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   return { console: await consoleAddress(child), stop: () => stop(child, ended) };
 }
 
 function consoleAddress(child: ChildProcess): Promise<string> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error("the demo printed no address")), START_PATIENCE_MS);
-    child.once("exit", (code) => reject(new Error(`the demo ended with ${code}`)));
-    const { stdout } = child;
-    if (!stdout) throw new Error("the demo's output is piped");
-    // Reads to the end even when nobody listens: a full pipe would block the demo.
-    createInterface(stdout).on("line", (line) => {
-      const address = /^\s*console\s+(http:\S+)/.exec(line)?.[1];
-      if (address) {
-        clearTimeout(timer);
-        resolve(address);
-      }
-    });
+    const said: string[] = [];
+    const timer = setTimeout(() => reject(new Error("no address was printed")), START_PATIENCE_MS);
+    child.once("exit", (code) => reject(new Error(`ended with ${code}: ${said.join("\n")}`)));
+    for (const stream of [child.stdout, child.stderr]) {
+      if (!stream) throw new Error("both outputs are piped");
+      // Reads to the end even when nobody listens: a full pipe would block the program.
+      createInterface(stream).on("line", (line) => {
+        said.push(line);
+        const address = /^\s*console\s+(http:\S+)/.exec(line)?.[1];
+        if (address) {
+          clearTimeout(timer);
+          resolve(address);
+        }
+      });
+    }
   });
 }
 

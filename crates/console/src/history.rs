@@ -49,7 +49,7 @@ pub struct HistoryPoint {
     pub rps: f64,
     pub tops: f64,
     /// Waiting for a worker.
-    pub queued: u64,
+    pub queued: Option<u64>,
     pub in_flight: Vec<WorkerInFlight>,
 }
 
@@ -146,7 +146,7 @@ mod tests {
             cached_pct: None,
             rps: 0.0,
             tops: 0.0,
-            queued: 0,
+            queued: None,
             in_flight: Vec::new(),
         }
     }

@@ -82,12 +82,12 @@ pub struct RouterState {
     pub router_temperature: Option<f64>,
 }
 
-/// Requests inside the server, whoever sent them.
+/// Requests inside the server, whoever sent them; `null` where that is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
 pub struct RequestCounts {
-    pub in_flight: u64,
+    pub in_flight: Option<u64>,
     /// Waiting for a worker.
-    pub queued: u64,
+    pub queued: Option<u64>,
 }
 
 /// One worker.

@@ -6,7 +6,6 @@
 
 mod baseline;
 mod console;
-mod pages;
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

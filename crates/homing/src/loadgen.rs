@@ -3,6 +3,7 @@
 //! Reads arguments, checks that the target can be used before anything is sent, shows what
 //! happens, and judges it. What is sent and how it is measured is the `loadgen` crate's.
 
+mod console;
 mod corpus;
 mod outputs;
 mod report;
@@ -12,7 +13,7 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ::loadgen::client::{Client, Patience, Target, Transport, TransportOptions};
+use ::loadgen::client::{Client, Patience, ServedModel, Target, Transport, TransportOptions};
 use ::loadgen::user_model::{self, UserModel};
 use ::loadgen::{Failure, LiveConfig, LiveParts, LoadGenerator, Settings, Starter, exposition};
 use anyhow::{Context as _, bail};
@@ -21,6 +22,7 @@ use telemetry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
+use self::console::Elsewhere;
 use self::outputs::Recorder;
 use self::report::Report;
 use self::view::View;
@@ -55,7 +57,8 @@ pub(crate) fn run(args: &LoadgenArgs) -> ExitCode {
 async fn load(args: &LoadgenArgs) -> anyhow::Result<bool> {
     let clock = Clock::start();
     let starters = starters(args).await?;
-    let client = client(args, clock).await?;
+    let (client, simulated) = client(args, clock).await?;
+    let model = client.target().model.clone();
     let user_model = user_model(args, clock).await?;
     let recorder = Recorder::create(args.record.as_deref())?;
     let registry = Registry::new();
@@ -77,7 +80,10 @@ async fn load(args: &LoadgenArgs) -> anyhow::Result<bool> {
         records: recorder.sink(),
     };
     let generator = LoadGenerator::spawn(config, parts, &tasks)?;
+    let elsewhere = Elsewhere { model, simulated };
+    let console = console::serve(args, elsewhere, &generator, &tasks).await?;
     watch(args, &generator).await?;
+    console.cancel();
 
     recorder.finish()?;
     if let Some(path) = &args.export_aiperf {
@@ -94,9 +100,14 @@ async fn load(args: &LoadgenArgs) -> anyhow::Result<bool> {
 /// Runs for the time that was asked for, or until Ctrl-C; then lets answers end, unless
 /// there is a second one.
 async fn watch(args: &LoadgenArgs, generator: &LoadGenerator) -> anyhow::Result<()> {
-    let mut view = View::new(std::io::stderr().is_terminal(), args.duration);
+    let mut view = View::new(std::io::stderr().is_terminal(), args.sending());
     generator.start().await;
-    let sending = tokio::time::sleep(args.duration);
+    let sending = async {
+        match args.sending() {
+            Some(duration) => tokio::time::sleep(duration).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         () = sending => {}
         outcome = stop_signal() => outcome?,
@@ -137,7 +148,8 @@ async fn starters(args: &LoadgenArgs) -> anyhow::Result<Vec<Starter>> {
     Ok(starters.collect())
 }
 
-async fn client(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<Client> {
+/// The target, and whether it is a simulation.
+async fn client(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<(Client, bool)> {
     let mut target = Target::new(&args.target, "").context("--target")?;
     if let Some(name) = &args.api_key_env {
         target = target.with_key(&key(name)?).context("--api-key-env")?;
@@ -153,8 +165,10 @@ async fn client(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<Client> {
     };
     let transport = transport(args, options)?;
     let asking = Client::new(transport.clone(), target.clone(), patience, clock);
-    target.model = find_model(&asking, args.model.as_deref()).await?;
-    Ok(Client::new(transport, target, patience, clock))
+    let served = find_model(&asking, args.model.as_deref()).await?;
+    target.model = served.name;
+    let client = Client::new(transport, target, patience, clock);
+    Ok((client, served.simulated))
 }
 
 fn transport(args: &LoadgenArgs, options: TransportOptions) -> anyhow::Result<Transport> {
@@ -179,19 +193,27 @@ async fn user_model(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<Option<U
     let transport = Transport::network(TransportOptions::default());
     let patience = user_model::PATIENCE;
     let asking = Client::new(transport.clone(), target.clone(), patience, clock);
-    target.model = find_model(&asking, args.user_model_name.as_deref()).await?;
+    let served = find_model(&asking, args.user_model_name.as_deref()).await?;
+    target.model = served.name;
     let client = Client::new(transport, target, patience, clock);
     Ok(Some(UserModel::new(client)))
 }
 
 /// Asks what is served, which also tells whether the address and the key are right.
-async fn find_model(client: &Client, wanted: Option<&str>) -> anyhow::Result<String> {
+async fn find_model(client: &Client, wanted: Option<&str>) -> anyhow::Result<ServedModel> {
     let base = client.target().base();
+    let unlisted = |name: &str| ServedModel {
+        name: name.to_owned(),
+        simulated: false,
+    };
     match (client.models().await, wanted) {
-        (Ok(models), Some(wanted)) if !models.iter().any(|model| model == wanted) => {
-            bail!("{base} does not serve `{wanted}` but {}", models.join(", "))
-        }
-        (Ok(_), Some(wanted)) => Ok(wanted.to_owned()),
+        (Ok(models), Some(wanted)) => match models.iter().find(|model| model.name == wanted) {
+            Some(model) => Ok(model.clone()),
+            None => {
+                let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
+                bail!("{base} does not serve `{wanted}` but {}", names.join(", "))
+            }
+        },
         (Ok(models), None) => models
             .into_iter()
             .next()
@@ -203,7 +225,7 @@ async fn find_model(client: &Client, wanted: Option<&str>) -> anyhow::Result<Str
                 ..
             }),
             Some(wanted),
-        ) => Ok(wanted.to_owned()),
+        ) => Ok(unlisted(wanted)),
         (Err(failure), _) => {
             let hint = hint(&failure);
             bail!("cannot use {base}: {failure}{hint}")

@@ -11,6 +11,7 @@ mod demo;
 mod fleet;
 mod laboratory;
 mod loadgen;
+mod pages;
 mod print;
 mod simulation;
 

@@ -91,6 +91,23 @@ impl Exchange {
     }
 }
 
+/// A model that a server lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedModel {
+    pub name: String,
+    /// Its figures come from a simulation, as the server says.
+    pub simulated: bool,
+}
+
+impl ServedModel {
+    fn read(entry: &Value) -> Option<Self> {
+        Some(Self {
+            name: entry["id"].as_str()?.to_owned(),
+            simulated: entry["simulated"] == true,
+        })
+    }
+}
+
 impl Client {
     pub fn new(transport: Transport, target: Target, patience: Patience, clock: Clock) -> Self {
         Self {
@@ -133,8 +150,8 @@ impl Client {
         }
     }
 
-    /// Names of the served models.
-    pub async fn models(&self) -> Result<Vec<String>, Failure> {
+    /// What is served.
+    pub async fn models(&self) -> Result<Vec<ServedModel>, Failure> {
         let request = self.request(Method::GET, "/models", Bytes::new());
         let asked = async {
             let response = self.send(request).await?;
@@ -148,8 +165,7 @@ impl Client {
                 }
             };
             let models = list["data"].as_array().into_iter().flatten();
-            let names = models.filter_map(|model| model["id"].as_str());
-            Ok(names.map(str::to_owned).collect())
+            Ok(models.filter_map(ServedModel::read).collect())
         };
         match timeout(self.patience.silence, asked).await {
             Ok(outcome) => outcome,

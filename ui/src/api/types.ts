@@ -174,7 +174,7 @@ export type HistoryPoint = {
   /** Conversations under way. */
   conversations: number, ttft_ms_p50: number | null, ttft_ms_p95: number | null, tpot_ms_p50: number | null, tpot_ms_p95: number | null, cached_pct: number | null, rps: number, tops: number,
   /** Waiting for a worker. */
-  queued: number, in_flight: Array<WorkerInFlight>, };
+  queued: number | null, in_flight: Array<WorkerInFlight>, };
 
 export type LastFailure = { failure: Failure, ago_s: number, };
 
@@ -192,7 +192,7 @@ export type Phase = "stopped" | "running" | "paused" | "draining";
 /** Requests inside the server, whoever sent them. */
 export type RequestCounts = { in_flight: number,
   /** Waiting for a worker. */
-  queued: number, };
+  queued: number | null, };
 
 /** One request. */
 export type RequestRecord = {

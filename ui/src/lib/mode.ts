@@ -7,6 +7,7 @@ const NAMES: Record<string, string> = {
   random: "Random",
   "least-loaded": "Least loaded",
   "power-of-two": "Power of two",
+  unknown: "target's own",
 };
 
 export const modeName = (mode: string): string => NAMES[mode] ?? mode;

@@ -199,8 +199,8 @@ impl System for Invented {
             simulated: true,
             router: self.router(),
             requests: RequestCounts {
-                in_flight: 6,
-                queued: 0,
+                in_flight: Some(6),
+                queued: Some(0),
             },
             workers: workers.collect(),
             block_size: 32,

@@ -38,7 +38,8 @@ Examples:
   homing loadgen --target http://127.0.0.1:8000 --slo ttft_p95=600ms,tpot_p95=60ms --record runs.jsonl
   homing loadgen --target https://api.example/v1 --api-key-env API_KEY --model m --plain
   homing loadgen --target http://127.0.0.1:8000 --arrivals 2 --turns 4 --think-time 1s..5s
-  homing loadgen --target http://127.0.0.1:8000 --corpus texts/ --unique";
+  homing loadgen --target http://127.0.0.1:8000 --corpus texts/ --unique
+  homing loadgen --target https://api.example/v1 --api-key-env API_KEY --console-port 3000";
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LoadgenArgs {
@@ -76,9 +77,10 @@ pub(crate) struct LoadgenArgs {
     /// Conversations at once
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Load")]
     pub(crate) concurrency: u32,
-    /// How long to send new turns; answers under way then may end
-    #[arg(long, default_value = "60s", value_parser = duration, value_name = "TIME", help_heading = "Load")]
-    pub(crate) duration: Duration,
+    /// How long to send new turns; answers under way then may end. By default 60s, or with
+    /// --console-port until Ctrl-C
+    #[arg(long, value_parser = duration, value_name = "TIME", help_heading = "Load")]
+    pub(crate) duration: Option<Duration>,
     /// Requests sent this early are not part of the results
     #[arg(long, default_value = "0s", value_parser = duration, value_name = "TIME", help_heading = "Load")]
     pub(crate) warmup: Duration,
@@ -112,8 +114,8 @@ pub(crate) struct LoadgenArgs {
     #[arg(long, default_value_t = 42, help_heading = "Load")]
     pub(crate) seed: u64,
 
-    /// Folder of text files to begin conversations with, or s3://bucket/folder; by default ten
-    /// built-in articles
+    /// Folder of text files to begin conversations with, or s3://bucket/folder; by default
+    /// forty built-in articles
     ///
     /// Files that are empty, larger than 4 MiB or no text are left out and named. A bucket is
     /// read with the usual variables: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION,
@@ -168,6 +170,34 @@ pub(crate) struct LoadgenArgs {
         help_heading = "Results"
     )]
     pub(crate) metrics_host: IpAddr,
+    /// Port of a web console that shows and drives this load; 0 picks a free one
+    ///
+    /// It knows the target by its answers alone: there are no workers and no router on it.
+    #[arg(long, value_name = "PORT", help_heading = "Results")]
+    pub(crate) console_port: Option<u16>,
+    /// Address of that port
+    ///
+    /// Beyond loopback, changing anything needs a token, which is printed.
+    #[arg(
+        long,
+        default_value = "127.0.0.1",
+        value_name = "HOST",
+        help_heading = "Results"
+    )]
+    pub(crate) console_host: IpAddr,
+}
+
+/// How long load runs if nothing else is said and nobody drives it.
+const DURATION: Duration = Duration::from_secs(60);
+
+impl LoadgenArgs {
+    /// Until when to send; `None` for until somebody ends it.
+    pub(crate) fn sending(&self) -> Option<Duration> {
+        match (self.duration, self.console_port) {
+            (None, Some(_)) => None,
+            (duration, _) => Some(duration.unwrap_or(DURATION)),
+        }
+    }
 }
 
 fn turns(text: &str) -> Result<RangeInclusive<u32>, String> {

@@ -17,9 +17,10 @@ use router::{Mode, ModeName, Router};
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
-use super::{System, baseline, pages};
+use super::{System, baseline};
 use crate::args::{DemoArgs, StarterChoice};
 use crate::loadgen::unix_ms;
+use crate::pages;
 
 /// What the console shows, and what it shows it of.
 pub(super) struct Facade {
@@ -158,8 +159,8 @@ impl ::console::System for Serving {
             simulated: workers.iter().any(|worker| worker.card.simulated),
             router: describe(self.router.mode()),
             requests: RequestCounts {
-                in_flight: self.frontend.in_flight() as u64,
-                queued: self.router.total_queued(),
+                in_flight: Some(self.frontend.in_flight() as u64),
+                queued: Some(self.router.total_queued()),
             },
             block_size: self.block_size,
             last_decision: self.router.decisions(1).pop(),

@@ -14,13 +14,14 @@ use super::report::milliseconds;
 #[derive(Debug)]
 pub(super) struct View {
     terminal: bool,
-    duration: Duration,
+    /// Until when load is sent; `None` if that is open.
+    duration: Option<Duration>,
     /// Lines that are on the screen and will be drawn over.
     drawn: usize,
 }
 
 impl View {
-    pub(super) fn new(terminal: bool, duration: Duration) -> Self {
+    pub(super) fn new(terminal: bool, duration: Option<Duration>) -> Self {
         Self {
             terminal,
             duration,
@@ -75,7 +76,7 @@ impl View {
                 figures.samples,
             )
         };
-        let mut text = format!("{}\n\n", headline(snapshot, Some(self.duration)));
+        let mut text = format!("{}\n\n", headline(snapshot, self.duration));
         text.push_str("  last minute, ms     p50       p95       p99   samples\n");
         text.push_str(&row("TTFT", &window.ttft_ms));
         text.push_str(&row("TPOT", &window.tpot_ms));

@@ -20,7 +20,7 @@ export function SystemDrawing({ state }: { state: State }) {
   const total = flow.rates && [...flow.rates.values()].reduce((sum, rate) => sum + rate, 0);
   const rest = state.workers.slice(shown);
   const rateOf = (worker: number) => flow.rates && (flow.rates.get(worker) ?? 0);
-  const busy = state.requests.in_flight > 0;
+  const busy = (state.requests.in_flight ?? 0) > 0;
   const { load, router } = state;
   const [middleFrom, middleTo] = [layout.toFrontend[0], layout.toFrontend[3]];
   return (
@@ -114,7 +114,7 @@ function metricsLines({ gpu }: State, isNarrow: boolean) {
 
 function summary(state: State, total: number | null): string {
   const workers = state.workers.map((worker) => `worker ${worker.id}: ${worker.in_flight} of ${worker.slots} in flight`).join(", ");
-  return `The system as it runs. ${number(state.load?.conversations.active)} conversations, ${number(total, 1)} decisions a second, router mode ${modeName(state.router.mode)}, ${state.requests.queued} waiting. ${workers}.`;
+  return `The system as it runs. ${number(state.load?.conversations.active)} conversations, ${number(total, 1)} decisions a second, router mode ${modeName(state.router.mode)}, ${number(state.requests.queued)} waiting. ${workers}.`;
 }
 
 function Lines({ layout, busy, isNarrow }: { layout: ReturnType<typeof wide>; busy: boolean; isNarrow: boolean }) {

@@ -11,6 +11,8 @@ export function RouterSelect({ connection, state }: { connection: Connection; st
   const { router } = state;
   const [mode, wish] = useWish(router.mode, (next) => api.router({ mode: next }), 0, report);
   const why = obstacle(connection, state);
+  // A target elsewhere has a router of its own, or none.
+  if (router.modes.length === 0) return null;
   return (
     <label className="router" title={why ?? "Takes effect with the next request."}>
       <span className="muted small">Router</span>

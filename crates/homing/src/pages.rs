@@ -8,7 +8,7 @@ use rust_embed::RustEmbed;
 struct Built;
 
 /// All files, or none if they could not be built.
-pub(super) fn built() -> Assets {
+pub(crate) fn built() -> Assets {
     let names = Built::iter();
     let files = names.filter_map(|name| {
         let file = Built::get(&name)?;

@@ -1,0 +1,127 @@
+//! The web console of a load generator whose target is somewhere else.
+//!
+//! The target is known by its answers alone. Workers, queue and router are its own business:
+//! the pages show what users feel, and say that the rest is not known here.
+
+use ::console::{
+    BaselineBoard, Console, ConsoleConfig, GpuSource, Refusal, RequestCounts, RouterState, Slos,
+    System, SystemView,
+};
+use ::loadgen::LoadGenerator;
+use anyhow::Context as _;
+use contract::Access;
+use serde_json::Value;
+use sweep::Objectives;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::unix_ms;
+use crate::args::LoadgenArgs;
+use crate::{pages, print};
+
+const TITLE: &str = "Homing load generator";
+
+/// A block is the unit of a router that is not here; this is the specification's size.
+const BLOCK_SIZE: u32 = 32;
+
+/// A server of which only the answers are seen.
+#[derive(Clone, Debug)]
+pub(super) struct Elsewhere {
+    pub(super) model: String,
+    pub(super) simulated: bool,
+}
+
+impl System for Elsewhere {
+    fn view(&self) -> SystemView {
+        SystemView {
+            model: self.model.clone(),
+            simulated: self.simulated,
+            block_size: BLOCK_SIZE,
+            router: RouterState {
+                mode: "unknown".to_owned(),
+                modes: Vec::new(),
+                overlap_score_weight: None,
+                router_temperature: None,
+            },
+            requests: RequestCounts {
+                in_flight: None,
+                queued: None,
+            },
+            workers: Vec::new(),
+            last_decision: None,
+            gpu: GpuSource::Process,
+        }
+    }
+
+    fn change_router(&self, _change: Value) -> Result<RouterState, Refusal> {
+        Err(Refusal {
+            message: "The router is the target's own and is not switched from here.".to_owned(),
+            field: None,
+        })
+    }
+}
+
+/// Serves the console, if one is wanted, until the token that is returned is cancelled.
+pub(super) async fn serve(
+    args: &LoadgenArgs,
+    target: Elsewhere,
+    generator: &LoadGenerator,
+    tasks: &TaskTracker,
+) -> anyhow::Result<CancellationToken> {
+    let closing = CancellationToken::new();
+    let Some(port) = args.console_port else {
+        return Ok(closing);
+    };
+    let listener = TcpListener::bind((args.console_host, port))
+        .await
+        .with_context(|| format!("cannot listen on port {port} (--console-port)"))?;
+    let address = listener.local_addr()?;
+    print::note(format_args!("console  http://{address}"));
+    let access = match args.console_host.is_loopback() {
+        true => Access::Open,
+        false => {
+            let token = frontend::random_token();
+            print::note(format_args!(
+                "control token (made up for this run): {token}"
+            ));
+            Access::Token(token)
+        }
+    };
+    let config = ConsoleConfig {
+        title: TITLE.to_owned(),
+        subtitle: format!("{} at {}", target.model, generator.snapshot().target.url),
+        slos: objectives(args),
+        access,
+        assets: pages::built(),
+        status_page: "/api/state".to_owned(),
+        baseline: BaselineBoard::default(),
+        unix_ms: unix_ms(),
+    };
+    let console = Console::new(
+        config,
+        Box::new(target),
+        Some(generator.clone()),
+        closing.clone(),
+    );
+    tasks.spawn(console.clone().keep_history());
+    tasks.spawn(frontend::serve(
+        listener,
+        console.service(),
+        closing.clone(),
+    ));
+    Ok(closing)
+}
+
+/// Those of the run that the pages know; the others are judged at its end.
+fn objectives(args: &LoadgenArgs) -> Slos {
+    let mut slos = Slos::default();
+    for (name, at_most_ms) in args.slo.iter().flat_map(Objectives::limits_ms) {
+        match name.as_str() {
+            "ttft_p95" => slos.ttft_p95_ms = at_most_ms,
+            "tpot_p95" => slos.tpot_p95_ms = at_most_ms,
+            _ => {}
+        }
+    }
+    slos
+}
