@@ -189,8 +189,8 @@ export type Outcome = { "state": "placed" } | { "state": "started", first_token_
 /** Whether load is on. */
 export type Phase = "stopped" | "running" | "paused" | "draining";
 
-/** Requests inside the server, whoever sent them. */
-export type RequestCounts = { in_flight: number,
+/** Requests inside the server, whoever sent them; `null` where that is not known. */
+export type RequestCounts = { in_flight: number | null,
   /** Waiting for a worker. */
   queued: number | null, };
 
