@@ -2,9 +2,9 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { State } from "../src/api/types";
-import { launch, open } from "./browser";
+import { launch, open, seriousViolations } from "./browser";
 import { type Demo, startLoad } from "./demo";
-import { kpi, until } from "./pages";
+import { kpi, PAGES, until } from "./pages";
 import { type Manners, Target } from "./target";
 
 const OPTIONS = ["--concurrency", "3", "--think-time", "200ms", "--stall", "1s", "--plain"];
@@ -13,12 +13,13 @@ const target = new Target();
 let browser: Browser;
 let load: Demo;
 let page: Page;
+let problems: string[];
 
 beforeAll(async () => {
   browser = await launch();
   await target.open();
   load = await startLoad(target.address, OPTIONS);
-  page = (await open(browser, load.console)).page;
+  ({ page, problems } = await open(browser, load.console));
 });
 
 afterAll(async () => {
@@ -43,6 +44,13 @@ it("shows a target of which only the answers are known", async () => {
   await resumes();
   expect(await page.getByLabel("Router", { exact: true }).count()).toBe(0);
   expect(await kpi(page, "Queued")).toBe("—");
+  for (const { hash } of PAGES) {
+    await page.goto(`${load.console}/${hash}`);
+    await page.getByText("Live", { exact: true }).waitFor();
+    expect(await seriousViolations(page), hash).toEqual([]);
+  }
+  await page.goto(`${load.console}/#/`);
+  expect(problems).toEqual([]);
 });
 
 it.each<[Manners, RegExp]>([

@@ -1,4 +1,5 @@
 /** Router modes as people call them. */
+import type { RouterState } from "../api/types";
 
 const NAMES: Record<string, string> = {
   kv: "KV-aware",
@@ -14,6 +15,9 @@ export const modeName = (mode: string): string => NAMES[mode] ?? mode;
 
 /** Whether it looks at caches. */
 export const looksAtCaches = (mode: string): boolean => mode === "kv" || mode === "kv-blocks";
+
+/** Whether the server is another program, known by its answers alone: it tells no modes. */
+export const isElsewhere = (router: RouterState): boolean => router.modes.length === 0;
 
 /** A worker's colour, the same on every page: a CSS variable of tokens.css. */
 export const workerColour = (worker: number): string => `var(--worker-${worker % 8})`;

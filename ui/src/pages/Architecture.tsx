@@ -5,6 +5,7 @@ import { SystemDrawing } from "../components/architecture/SystemDrawing";
 import { CopyButton } from "../components/CopyButton";
 import { Notice } from "../components/Notice";
 import { apiBase } from "../lib/address";
+import { isElsewhere } from "../lib/mode";
 import "./Architecture.css";
 
 export function Architecture() {
@@ -17,17 +18,25 @@ export function Architecture() {
           <h2>Demo Architecture</h2>
           {state.simulated && <span className="badge simulated">simulated GPUs</span>}
         </header>
-        <SystemDrawing state={state} />
-        <p className="muted small legend">
-          Each dot is one request that the router has just placed, in the colour of its worker; at most 16 a second are drawn. Dashed: KV
-          events, by which workers tell the router which blocks they store and drop. In a cache the bright part is in use, the pale part is kept
-          for reuse. Rates of workers and router are over the last 20 s.
-        </p>
+        {isElsewhere(state.router) ? <Notice>The target of this load is another server. It is known by its answers alone, so there is nothing to draw.</Notice> : <Drawn state={state} />}
       </section>
       <div className="two-panels">
         {state.simulated && <RealOrNot />}
         <Addresses state={state} />
       </div>
+    </>
+  );
+}
+
+function Drawn({ state }: { state: State }) {
+  return (
+    <>
+      <SystemDrawing state={state} />
+      <p className="muted small legend">
+        Each dot is one request that the router has just placed, in the colour of its worker; at most 16 a second are drawn. Dashed: KV
+        events, by which workers tell the router which blocks they store and drop. In a cache the bright part is in use, the pale part is kept
+        for reuse. Rates of workers and router are over the last 20 s.
+      </p>
     </>
   );
 }

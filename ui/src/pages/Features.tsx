@@ -7,21 +7,22 @@ import { FeatureCard, type Figure } from "../components/FeatureCard";
 import { Notice } from "../components/Notice";
 import { apiBase } from "../lib/address";
 import { ms, number, percent } from "../lib/format";
-import { looksAtCaches, modeName } from "../lib/mode";
+import { isElsewhere, looksAtCaches, modeName } from "../lib/mode";
 import { usePoll } from "../lib/poll";
 import { settingsWords, speculation, sums } from "../lib/totals";
 
 export function Features() {
   const state = useLive();
   if (!state) return <Notice>Waiting for the server…</Notice>;
+  const elsewhere = isElsewhere(state.router);
   return (
     <>
       <div className="page-head">
         <h2>Features</h2>
-        <span className="muted small">figures are of this moment</span>
+        <span className="muted small">{elsewhere ? "the target is another server: only what its answers tell is known" : "figures are of this moment"}</span>
       </div>
       <div className="features">
-        <Serving state={state} />
+        {!elsewhere && <Serving state={state} />}
         <Reaching state={state} />
         <Laboratory status={state.baseline} />
         <Load state={state} />

@@ -7,6 +7,7 @@ import { BlockMapPanel } from "../components/routing/BlockMapPanel";
 import { DecisionPanel } from "../components/routing/DecisionPanel";
 import { HitRates } from "../components/routing/HitRates";
 import { HowItWorks } from "../components/routing/HowItWorks";
+import { isElsewhere } from "../lib/mode";
 import { usePoll } from "../lib/poll";
 import { useQuery } from "../lib/route";
 
@@ -15,15 +16,17 @@ const LIMIT = 10;
 export function KvRouting() {
   const state = useLive();
   const [query, change] = useQuery();
-  const { value } = usePoll((signal) => api.decisions(LIMIT, signal), "decisions", 2000);
+  const elsewhere = state === null || isElsewhere(state.router);
+  const ask = (signal: AbortSignal) => (elsewhere ? Promise.resolve({ decisions: [] }) : api.decisions(LIMIT, signal));
+  const { value } = usePoll(ask, elsewhere ? "none" : "decisions", 2000);
   if (!state) return <Notice>Waiting for the server…</Notice>;
   const decisions = merged(value?.decisions ?? [], state.last_decision);
   const asked = Number(query.get("decision") ?? Number.NaN);
   return (
     <>
-      <HowItWorks blockSize={state.block_size} mode={state.router.mode} />
+      <HowItWorks blockSize={state.block_size} router={state.router} />
       <BlockMapPanel state={state} decisions={decisions} shown={query.get("show")} show={(show) => change({ show })} />
-      <DecisionPanel decisions={decisions} router={state.router} pinned={Number.isInteger(asked) ? asked : null} pin={(number) => change({ decision: number === null ? null : String(number) })} />
+      {!elsewhere && <DecisionPanel decisions={decisions} router={state.router} pinned={Number.isInteger(asked) ? asked : null} pin={(number) => change({ decision: number === null ? null : String(number) })} />}
       {state.load && <HitRates load={state.load} />}
     </>
   );

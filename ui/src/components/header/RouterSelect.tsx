@@ -3,7 +3,7 @@ import { api } from "../../api/client";
 import type { Connection } from "../../api/feed";
 import type { State } from "../../api/types";
 import { obstacle } from "../../lib/controls";
-import { modeName } from "../../lib/mode";
+import { isElsewhere, modeName } from "../../lib/mode";
 import { report } from "../../lib/notices";
 import { useWish } from "../../lib/wish";
 
@@ -11,8 +11,7 @@ export function RouterSelect({ connection, state }: { connection: Connection; st
   const { router } = state;
   const [mode, wish] = useWish(router.mode, (next) => api.router({ mode: next }), 0, report);
   const why = obstacle(connection, state);
-  // A target elsewhere has a router of its own, or none.
-  if (router.modes.length === 0) return null;
+  if (isElsewhere(router)) return null;
   return (
     <label className="router" title={why ?? "Takes effect with the next request."}>
       <span className="muted small">Router</span>

@@ -1,5 +1,6 @@
 /** KV-aware routing in four steps, with a small drawing each. */
-import { looksAtCaches, modeName } from "../../lib/mode";
+import type { RouterState } from "../../api/types";
+import { isElsewhere, looksAtCaches, modeName } from "../../lib/mode";
 import "./HowItWorks.css";
 
 const cell = (x: number, y: number, kind: string, w = 18) => <rect key={`${x}/${y}`} className={kind} x={x} y={y} width={w} height="16" rx="3" />;
@@ -50,7 +51,14 @@ const DRAWINGS = [
   </>,
 ];
 
-export function HowItWorks({ blockSize, mode }: { blockSize: number; mode: string }) {
+/** What the router in force does with it. */
+function modeNote(router: RouterState) {
+  if (isElsewhere(router)) return <span className="badge">the target routes by its own rules; this is how Homing does it</span>;
+  if (looksAtCaches(router.mode)) return <span className="muted small">a turn goes to the worker that already holds its conversation, unless another is quicker</span>;
+  return <span className="badge near">mode now: {modeName(router.mode)}, which does not look at caches: hits happen by chance</span>;
+}
+
+export function HowItWorks({ blockSize, router }: { blockSize: number; router: RouterState }) {
   const steps = [
     { title: "Cut into blocks", words: `A prompt is cut into blocks of ${blockSize} tokens. The hash of a block covers every block before it, so one number names a whole prefix.` },
     { title: "Workers report", words: "Each worker says which blocks it has stored in its KV cache and which it has dropped." },
@@ -61,11 +69,7 @@ export function HowItWorks({ blockSize, mode }: { blockSize: number; mode: strin
     <section className="panel">
       <header className="page-head">
         <h2>KV Routing</h2>
-        {looksAtCaches(mode) ? (
-          <span className="muted small">a turn goes to the worker that already holds its conversation, unless another is quicker</span>
-        ) : (
-          <span className="badge near">mode now: {modeName(mode)}, which does not look at caches: hits happen by chance</span>
-        )}
+        {modeNote(router)}
       </header>
       <ol className="steps">
         {steps.map(({ title, words }, index) => (
