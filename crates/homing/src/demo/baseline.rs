@@ -1,6 +1,6 @@
 //! The demo's baseline: what load levels would do to its own workers, in virtual time.
 //!
-//! Read from a file that a sweep wrote, or computed at start on one thread of the lowest
+//! Read from a file that a sweep wrote, or computed at start on one thread of low
 //! priority, so that live load does not feel it. The plan is the demo's own: its profile and
 //! workers, its seed, as many starters; texts are as long as in the workload `specification`,
 //! whose conversations are those of the load generator's defaults.
@@ -24,6 +24,10 @@ const LEVELS: [u32; 7] = [60, 80, 100, 120, 140, 160, 180];
 const MODES: [Mode; 2] = [Mode::RoundRobin, Mode::Kv];
 const WARMUP: Duration = Duration::from_secs(60);
 const WINDOW: Duration = Duration::from_secs(300);
+/// A tenth of what others get on a busy machine. At the lowest of all, 19, it would never end
+/// beside a compiler.
+#[cfg(target_os = "linux")]
+const NICENESS: i32 = 10;
 
 /// A board with the baseline that was given, or one that will be written on.
 pub(super) fn prepare(
@@ -114,7 +118,7 @@ fn compute(plan: SweepPlan, board: BaselineBoard) -> anyhow::Result<()> {
 fn step_back() {
     // Only Linux gives a thread a priority of its own; elsewhere it would be the process's.
     #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, 19) {
+    if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
         tracing::debug!(%error, "the baseline keeps its priority");
     }
 }
