@@ -7,13 +7,16 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::samples::{Percentiles, nearest_rank};
 
 /// Buckets in a power of two, as a power of two.
 const PRECISION: u32 = 10;
 
-/// Durations, counted with weights.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Durations, counted with weights. Written as the buckets that hold something.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<(usize, u64)>", into = "Vec<(usize, u64)>")]
 pub struct Histogram {
     counts: Vec<u64>,
     total: u64,
@@ -60,7 +63,8 @@ impl Histogram {
         })
     }
 
-    fn percentile(&self, share: f64) -> Option<f64> {
+    /// The nearest rank of one share, in seconds.
+    pub fn percentile(&self, share: f64) -> Option<f64> {
         let rank = nearest_rank(share, self.total);
         let mut before = 0;
         let bucket = self.counts.iter().position(|&count| {
@@ -68,6 +72,29 @@ impl Histogram {
             before > rank
         })?;
         Some(middle_of(bucket))
+    }
+}
+
+impl From<Histogram> for Vec<(usize, u64)> {
+    fn from(histogram: Histogram) -> Self {
+        let counts = histogram.counts.into_iter().enumerate();
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+impl From<Vec<(usize, u64)>> for Histogram {
+    /// Buckets beyond the longest duration that exists are nobody's and left out.
+    fn from(buckets: Vec<(usize, u64)>) -> Self {
+        let mut histogram = Self::default();
+        let known = |bucket: &usize| *bucket <= bucket_of(u64::MAX);
+        for (bucket, count) in buckets.into_iter().filter(|(bucket, _)| known(bucket)) {
+            if bucket >= histogram.counts.len() {
+                histogram.counts.resize(bucket + 1, 0);
+            }
+            histogram.counts[bucket] += count;
+            histogram.total += count;
+        }
+        histogram
     }
 }
 
@@ -105,6 +132,8 @@ mod tests {
                 }
             }
             prop_assert_eq!(histogram.total(), exact.len() as u64);
+            let written = serde_json::to_string(&histogram).unwrap();
+            prop_assert_eq!(&serde_json::from_str::<Histogram>(&written).unwrap(), &histogram);
             let (found, expected) = (histogram.percentiles().unwrap(), exact.percentiles().unwrap());
             for (found, expected) in [
                 (found.p50, expected.p50),

@@ -2,9 +2,9 @@
 //!
 //! The crate is a pure core with a thin shell. A [`Driver`] says which turn of which
 //! conversation is to be sent, and is told when an answer ends; it takes time as an argument
-//! and knows nothing of text or of sending. A virtual cluster drives it and counts in a
-//! [`Tally`]; the shell in [`live`] drives it against a server over HTTP, where an answer's
-//! bytes with their moments are all that its figures are made from.
+//! and knows nothing of text or of sending. A virtual cluster drives it, and so does the shell
+//! in [`live`], against a server over HTTP, where an answer's bytes with their moments are all
+//! that its figures are made from.
 //!
 //! | module | what it answers |
 //! |---|---|
@@ -13,7 +13,6 @@
 //! | [`driver`] | which turn is due now |
 //! | [`samples`] | exact percentiles of some thousand values |
 //! | [`histogram`] | percentiles of some million values within 0.05 % |
-//! | [`tally`] | what a measurement window saw, in virtual time |
 //! | [`corpus`], [`starter`], [`follow_up`] | what users say |
 //! | [`sse`], [`reading`] | what a streamed answer says, and when it said it |
 //! | [`record`], [`failure`] | what is kept about one request |
@@ -49,7 +48,6 @@ pub mod settings;
 pub mod snapshot;
 pub mod sse;
 pub mod starter;
-pub mod tally;
 pub mod totals;
 pub mod user_model;
 
@@ -64,4 +62,3 @@ pub use script::{Popularity, Script, Starters, TurnPlan};
 pub use settings::Settings;
 pub use snapshot::{Phase, Snapshot};
 pub use starter::Starter;
-pub use tally::{Stopwatch, Tally, Window};

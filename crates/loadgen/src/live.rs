@@ -24,7 +24,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::Clock;
+use contract::{Clock, Moment};
 use parking_lot::Mutex;
 use telemetry::Registry;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -33,7 +33,7 @@ use tokio_util::task::TaskTracker;
 
 use self::conductor::Conductor;
 use self::measurements::Measurements;
-use crate::client::Client;
+use crate::client::{Client, Exchange};
 use crate::driver::Driver;
 use crate::log::{Conversation, ConversationSummary, Log};
 use crate::record::RequestRecord;
@@ -63,9 +63,9 @@ pub struct LiveConfig {
     pub unix_ms: u64,
 }
 
-/// Receives every record, in the order in which requests end. It is called by the task that
-/// sends, and must not block.
-pub type RecordSink = Box<dyn FnMut(&RequestRecord) + Send>;
+/// Receives every record with what it was made from, in the order in which requests end. It is
+/// called by the task that sends, and must not block.
+pub type RecordSink = Box<dyn FnMut(&RequestRecord, &Exchange) + Send>;
 
 /// What a load generator is made of.
 #[expect(missing_debug_implementations, reason = "a sink is a closure")]
@@ -125,7 +125,7 @@ impl LoadGenerator {
     ) -> Result<Self, SettingsError> {
         config.settings.check()?;
         let clock = parts.clock;
-        let since_origin = clock.now() - contract::Moment::ZERO;
+        let since_origin = clock.now() - Moment::ZERO;
         let origin_ms = config
             .unix_ms
             .saturating_sub(u64::try_from(since_origin.as_millis()).unwrap_or(0));
@@ -200,6 +200,21 @@ impl LoadGenerator {
             .lock()
             .copy(self.shared.clock.now());
         copy.rank()
+    }
+
+    /// When the oldest request under way became due.
+    pub fn oldest_in_flight(&self) -> Option<Moment> {
+        self.shared.measurements.lock().oldest_in_flight
+    }
+
+    /// Tokens that came in the last so many whole seconds, at most a minute.
+    pub fn tokens_of_late(&self, seconds: u64) -> u64 {
+        let now = self.shared.clock.now().as_secs_f64() as u64;
+        let (tokens, _) = self
+            .shared
+            .flow
+            .sum(now.saturating_sub(seconds), now.saturating_sub(1));
+        tokens
     }
 
     /// Waits until load is stopped and nothing is under way.

@@ -158,10 +158,11 @@ fn median_gap(answer: &crate::reading::Answer) -> Option<Duration> {
 }
 
 /// To the microsecond: finer than any clock that is compared with, and short to read.
-pub(crate) fn milliseconds(duration: Duration) -> f64 {
+pub fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 
-pub(crate) fn seconds(moment: Moment) -> f64 {
+/// To the microsecond, as well.
+pub fn seconds(moment: Moment) -> f64 {
     (moment.as_secs_f64() * 1e6).round() / 1e6
 }

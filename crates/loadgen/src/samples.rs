@@ -71,7 +71,7 @@ impl Samples {
 }
 
 /// The position, from 0, of a share among `count` ordered values.
-pub(crate) fn nearest_rank(share: f64, count: u64) -> u64 {
+pub fn nearest_rank(share: f64, count: u64) -> u64 {
     ((share * count as f64).ceil() as u64).saturating_sub(1)
 }
 

@@ -1,24 +1,20 @@
 //! A sweep as a baseline: the form in which a console draws it beside live figures.
 
-use contract::random::mix;
-use loadgen::Tally;
-use loadgen::baseline::{Baseline, BaselineCell, BaselineFigures, BaselineLevel, SCHEMA};
-use loadgen::by_mode::TurnNumberFigures;
+use std::collections::BTreeSet;
 
-use crate::grid::SweepPlan;
-use crate::report::{CellSummary, Figures, figure};
+use contract::random::mix;
+use loadgen::baseline::{Baseline, BaselineCell, BaselineFigures, BaselineLevel, SCHEMA};
+
+use crate::figures::{Figures, figure};
+use crate::summary::{About, CellSummary, VIRTUAL};
 
 /// Separates these hashes from others.
 const RUN: u64 = 0xba5e;
 
 /// Puts the cells of a sweep in order of level. `source` says for people how it came about.
-pub fn baseline(
-    plan: &SweepPlan,
-    cells: &[CellSummary],
-    source: &str,
-    created_ms: u64,
-) -> Baseline {
-    let levels = plan.levels.iter().map(|&concurrency| BaselineLevel {
+pub fn baseline(about: &About, cells: &[CellSummary], source: &str, created_ms: u64) -> Baseline {
+    let levels: BTreeSet<u32> = cells.iter().filter_map(|cell| cell.concurrency).collect();
+    let levels = levels.into_iter().map(|concurrency| BaselineLevel {
         concurrency,
         cells: cells
             .iter()
@@ -31,19 +27,22 @@ pub fn baseline(
         run_id: String::new(),
         created_ms: 0,
         source: String::new(),
-        simulated: true,
-        profile: plan.profile.name.clone(),
-        workload: plan.workload.name.clone(),
-        workers: plan.workers,
-        seed: plan.seed,
-        repeats: plan.repeats,
-        warmup_s: plan.warmup.as_secs_f64(),
-        window_s: plan.window.as_secs_f64(),
-        // A search leaves levels out that no mode reached.
-        levels: levels.filter(|level| !level.cells.is_empty()).collect(),
+        simulated: about.simulated,
+        profile: about.profile.clone(),
+        workload: about.workload.clone(),
+        workers: about.workers.unwrap_or(0),
+        seed: about.seed,
+        repeats: about.repeats,
+        warmup_s: about.warmup_s,
+        window_s: about.window_s,
+        levels: levels.collect(),
+    };
+    let clock = match about.testbed.as_str() {
+        VIRTUAL => VIRTUAL,
+        _ => "live",
     };
     // Before what differs between equal runs is filled in.
-    baseline.run_id = format!("virtual-{:08x}", hash(&baseline) >> 32);
+    baseline.run_id = format!("{clock}-{:08x}", hash(&baseline) >> 32);
     baseline.created_ms = created_ms;
     source.clone_into(&mut baseline.source);
     baseline
@@ -57,7 +56,7 @@ fn hash(baseline: &Baseline) -> u64 {
 
 fn baseline_cell(cell: &CellSummary) -> BaselineCell {
     BaselineCell {
-        mode: cell.mode.to_owned(),
+        mode: cell.mode.clone(),
         requests: cell.requests,
         errors: cell.errors,
         ttft_ms: figures(cell.ttft_ms, 1.0),
@@ -80,24 +79,6 @@ fn figures(figures: Figures, factor: f64) -> BaselineFigures {
     }
 }
 
-/// By turn number, from 1.
-pub(crate) fn turns(tally: &Tally) -> Vec<TurnNumberFigures> {
-    let turns = tally.turns.iter().zip(1..);
-    turns
-        .map(|(turn, number)| {
-            let percentiles = turn.ttft.percentiles().map(|seconds| seconds.scaled(1e3));
-            let cached = 100.0 * turn.cached_tokens as f64 / turn.prompt_tokens as f64;
-            TurnNumberFigures {
-                turn: number,
-                ttft_ms_p50: percentiles.and_then(|all| figure(all.p50)),
-                ttft_ms_p95: percentiles.and_then(|all| figure(all.p95)),
-                samples: turn.ttft.len() as u64,
-                cached_pct: figure(cached),
-            }
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -105,6 +86,7 @@ mod tests {
     use engine::sim::Profile;
 
     use super::*;
+    use crate::grid::{NEVER, SweepPlan};
     use crate::{Pace, Workload, sweep};
 
     fn plan() -> SweepPlan {
@@ -125,16 +107,17 @@ mod tests {
         let pace = Pace {
             threads: 2,
             progress: &|_| {},
+            stop: &NEVER,
         };
-        let cells = sweep(plan, &pace);
-        cells.into_iter().map(|(summary, _)| summary).collect()
+        let cells = sweep(plan, &pace).into_iter();
+        cells.map(|cell| cell.summary).collect()
     }
 
     #[test]
     fn a_sweep_becomes_levels_with_a_cell_for_each_mode() {
         let plan = plan();
         let cells = cells(&plan);
-        let made = baseline(&plan, &cells, "a test", 5);
+        let made = baseline(&plan.about(), &cells, "a test", 5);
         let told: Vec<_> = made
             .levels
             .iter()
@@ -169,7 +152,7 @@ mod tests {
         let plan = plan();
         let cells = cells(&plan);
         let id = |plan: &SweepPlan, cells: &[CellSummary], at: u64| {
-            baseline(plan, cells, &at.to_string(), at).run_id
+            baseline(&plan.about(), cells, &at.to_string(), at).run_id
         };
         assert_eq!(id(&plan, &cells, 1), id(&plan, &cells, 2));
         assert!(id(&plan, &cells, 1).starts_with("virtual-"));

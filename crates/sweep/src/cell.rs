@@ -1,16 +1,18 @@
-//! One run: one mode at one level with one seed.
+//! One run in virtual time: one mode at one level with one seed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use contract::Moment;
 use engine::sim::Profile;
-use loadgen::{Schedule, Tally, Window};
+use loadgen::Schedule;
+use loadgen::record::seconds;
 use router::{Priors, RouterConfig, WorkerView};
 
 use crate::cluster::{Cluster, ClusterPlan, Record, WorkerPlan};
 use crate::contestant::Contestant;
 use crate::load::{Conversations, Load, Recorded};
+use crate::raw::{CellFacts, CellName, RawCell, SCHEMA, ServerCounters, VirtualFacts};
 use crate::trace::Trace;
 use crate::workload::Workload;
 
@@ -18,6 +20,19 @@ use crate::workload::Workload;
 const GRACE: Duration = Duration::from_secs(300);
 /// Requests beyond its slots that may wait for each worker: the program's default.
 const QUEUE_LIMIT: u32 = 256;
+
+/// The time that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) begin: Moment,
+    pub(crate) end: Moment,
+}
+
+impl Window {
+    pub(crate) fn contains(&self, at: Moment) -> bool {
+        self.begin <= at && at < self.end
+    }
+}
 
 /// What one run is made of.
 #[derive(Clone, Copy, Debug)]
@@ -28,72 +43,43 @@ pub struct CellPlan<'a> {
     pub mode: Contestant,
     /// Conversations at once.
     pub level: u32,
+    /// From 1.
+    pub repeat: u32,
     pub seed: u64,
     pub warmup: Duration,
     pub window: Duration,
 }
 
-/// What one run gave, or several pooled.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Measured {
-    pub tally: Tally,
-    pub spread: Spread,
-    /// Requests placed on a worker whose slots were taken while another had one free.
-    pub dispatched_past_slots: u64,
-    pub steps: u64,
-    /// Simulated time, warm-up and the wait for the last answers included.
-    pub simulated: Duration,
-}
-
-impl Measured {
-    pub fn merge(&mut self, other: &Self) {
-        self.tally.merge(&other.tally);
-        self.spread.merge(&other.spread);
-        self.dispatched_past_slots += other.dispatched_past_slots;
-        self.steps += other.steps;
-        self.simulated += other.simulated;
-    }
-}
-
-/// How unevenly requests were spread: the difference between the most and the fewest in
-/// flight on a worker, looked at each second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spread {
-    sum: u64,
-    samples: u64,
-    max: u32,
-}
-
-impl Spread {
-    pub(crate) fn sample(&mut self, in_flight: impl Iterator<Item = u32> + Clone) {
-        let (Some(fewest), Some(most)) = (in_flight.clone().min(), in_flight.max()) else {
-            return;
-        };
-        self.sum += u64::from(most - fewest);
-        self.samples += 1;
-        self.max = self.max.max(most - fewest);
+impl CellPlan<'_> {
+    fn cell_name(&self) -> CellName {
+        CellName {
+            mode: self.mode.name().to_owned(),
+            concurrency: self.level,
+            repeat: self.repeat,
+        }
     }
 
-    fn merge(&mut self, other: &Self) {
-        self.sum += other.sum;
-        self.samples += other.samples;
-        self.max = self.max.max(other.max);
-    }
-
-    pub fn mean(&self) -> f64 {
-        self.sum as f64 / self.samples as f64
-    }
-
-    pub fn max(&self) -> u32 {
-        self.max
+    fn window(&self) -> Window {
+        let begin = Moment::ZERO + self.warmup;
+        Window {
+            begin,
+            end: begin + self.window,
+        }
     }
 }
 
 /// Runs a cell.
-pub fn run_cell(plan: &CellPlan<'_>) -> Measured {
-    let (mut cluster, deadline) = conversations(plan, Priors::default());
-    cluster.run_until_settled(deadline);
-    measured(cluster)
+pub fn run_cell(plan: &CellPlan<'_>) -> RawCell {
+    let mut cluster = conversations(plan, Priors::default());
+    cluster.run_until_settled(plan.window().end + GRACE);
+    let run = Run {
+        name: plan.cell_name(),
+        seed: plan.seed,
+        profile: &plan.profile.name,
+        workers: plan.workers,
+        window: plan.window(),
+    };
+    raw(cluster, run)
 }
 
 /// Runs a cell to the last answer and returns every placement, in the order in which they
@@ -105,9 +91,9 @@ pub fn run_recorded(plan: &CellPlan<'_>) -> Vec<Record> {
 /// The same with other first beliefs of the router; and how it sees the workers when nothing
 /// new is sent.
 pub(crate) fn run_believing(plan: &CellPlan<'_>, priors: Priors) -> (Vec<Record>, Vec<WorkerView>) {
-    let (mut cluster, _) = conversations(plan, priors);
+    let mut cluster = conversations(plan, priors);
     cluster.records = Some(Vec::new());
-    cluster.run_until(Moment::ZERO + plan.warmup + plan.window);
+    cluster.run_until(plan.window().end);
     let views = cluster.views();
     cluster.close();
     cluster.run_until_idle();
@@ -121,7 +107,7 @@ pub(crate) fn run_trace(
     workers: &[WorkerPlan],
     (mode, speed): (Contestant, f64),
     seed: u64,
-) -> Measured {
+) -> RawCell {
     let window = Window {
         begin: Moment::ZERO,
         end: Moment::from_nanos(u64::MAX),
@@ -130,18 +116,29 @@ pub(crate) fn run_trace(
     let recorded = Recorded::new(Arc::clone(trace), speed, seed, plan.router.block_size);
     let mut cluster = Cluster::new(plan, Load::Recorded(Box::new(recorded)), window);
     cluster.run_until_idle();
-    let now = cluster.now();
-    cluster.tally.end_window(now);
-    measured(cluster)
+    // The run lasts as long as its load does.
+    let window = Window {
+        end: cluster.now(),
+        ..window
+    };
+    let name = CellName {
+        mode: mode.name().to_owned(),
+        concurrency: 0,
+        repeat: 1,
+    };
+    let profile = workers.first().map(|worker| worker.profile.name.as_str());
+    let run = Run {
+        name,
+        seed,
+        profile: profile.unwrap_or_default(),
+        workers: workers.len() as u32,
+        window,
+    };
+    raw(cluster, run)
 }
 
-fn conversations(plan: &CellPlan<'_>, priors: Priors) -> (Cluster, Moment) {
+fn conversations(plan: &CellPlan<'_>, priors: Priors) -> Cluster {
     let workload = plan.workload;
-    let begin = Moment::ZERO + plan.warmup;
-    let window = Window {
-        begin,
-        end: begin + plan.window,
-    };
     let schedule = Schedule {
         level: plan.level,
         bursts: workload.bursts.clone(),
@@ -160,7 +157,7 @@ fn conversations(plan: &CellPlan<'_>, priors: Priors) -> (Cluster, Moment) {
         plan.profile.block_size,
     );
     let load = Load::Conversations(Box::new(load));
-    (Cluster::new(cluster, load, window), window.end + GRACE)
+    Cluster::new(cluster, load, plan.window())
 }
 
 fn cluster_plan(workers: Vec<WorkerPlan>, mode: Contestant, seed: u64) -> ClusterPlan {
@@ -182,13 +179,44 @@ fn cluster_plan(workers: Vec<WorkerPlan>, mode: Contestant, seed: u64) -> Cluste
     }
 }
 
-fn measured(mut cluster: Cluster) -> Measured {
-    cluster.tally.close();
-    Measured {
-        simulated: cluster.now() - Moment::ZERO,
-        steps: cluster.steps,
-        spread: cluster.spread,
-        dispatched_past_slots: cluster.dispatched_past_slots,
-        tally: cluster.tally,
+/// What a run was about.
+struct Run<'a> {
+    name: CellName,
+    seed: u64,
+    profile: &'a str,
+    workers: u32,
+    window: Window,
+}
+
+fn raw(cluster: Cluster, run: Run<'_>) -> RawCell {
+    let ended = cluster.end();
+    let totals = ended.totals;
+    RawCell {
+        facts: CellFacts {
+            schema: SCHEMA,
+            name: run.name,
+            seed: run.seed,
+            simulated: true,
+            profile: run.profile.to_owned(),
+            workers: Some(run.workers),
+            window_begin_s: seconds(run.window.begin),
+            window_end_s: seconds(run.window.end),
+            begun_ms: None,
+            steady: true,
+            mode_confirmed: true,
+            slots: Some(ended.slots),
+            server: Some(ServerCounters {
+                prompt_tokens: totals.prompt_tokens,
+                cached_tokens: totals.cached_tokens,
+            }),
+            speculation: (totals.speculation.drafts > 0).then(|| totals.speculation.into()),
+            virtual_run: Some(VirtualFacts {
+                dispatched_past_slots: ended.dispatched_past_slots,
+                steps: ended.steps,
+                simulated_s: seconds(ended.at),
+            }),
+            itl: ended.notebook.itl,
+        },
+        records: ended.notebook.records,
     }
 }

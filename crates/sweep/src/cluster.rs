@@ -15,6 +15,7 @@
 //! [`placing`], how a worker steps in [`worker`].
 
 mod gateway;
+pub(crate) mod notebook;
 mod placing;
 mod requests;
 #[cfg(test)]
@@ -23,18 +24,18 @@ mod worker;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::time::Duration;
 
-use contract::{Moment, TokenChunk, WorkerId};
-use loadgen::{Ending, Tally, Window};
+use contract::{Moment, SpeculationCounts, TokenChunk, WorkerId, WorkerStatus};
+use loadgen::{Ending, Failure, FailureKind};
 use router::{Priors, RouterConfig, WorkerView};
 
 use self::gateway::Gateway;
+use self::notebook::Notebook;
 pub use self::requests::Record;
 use self::requests::{Request, Requests};
 pub use self::worker::WorkerPlan;
 use self::worker::{StepNews, VirtualWorker};
-use crate::cell::Spread;
+use crate::cell::Window;
 use crate::contestant::Contestant;
 use crate::load::Load;
 
@@ -42,7 +43,6 @@ use crate::load::Load;
 const ATTEMPTS: usize = 3;
 /// Tokens between two reports of progress to the router, as in the frontend.
 const PROGRESS_TOKENS: u32 = 32;
-const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Something that happens to the fleet during a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,7 +87,6 @@ enum EventKind {
     Change,
     Arrival,
     Wakes,
-    Sample,
 }
 
 /// Ordered by time, then kind, then creation.
@@ -117,12 +116,32 @@ pub(crate) struct Cluster {
     delivered: VecDeque<usize>,
     /// The earliest arrival that has an event.
     arrival: Option<Moment>,
-    window: Window,
-    pub(crate) tally: Tally,
-    pub(crate) spread: Spread,
-    pub(crate) dispatched_past_slots: u64,
+    notebook: Notebook,
+    dispatched_past_slots: u64,
     pub(crate) records: Option<Vec<Record>>,
     sent: u64,
+    steps: u64,
+    /// What workers that died had counted.
+    buried: WorkerTotals,
+}
+
+/// What all workers together counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WorkerTotals {
+    pub(crate) prompt_tokens: u64,
+    pub(crate) cached_tokens: u64,
+    pub(crate) speculation: SpeculationCounts,
+}
+
+/// What is left of a run that is over.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) at: Moment,
+    pub(crate) notebook: Notebook,
+    pub(crate) totals: WorkerTotals,
+    /// Of the first worker.
+    pub(crate) slots: u32,
+    pub(crate) dispatched_past_slots: u64,
     pub(crate) steps: u64,
 }
 
@@ -138,13 +157,12 @@ impl Cluster {
             requests: Requests::default(),
             delivered: VecDeque::new(),
             arrival: None,
-            window,
-            tally: Tally::new(window),
-            spread: Spread::default(),
+            notebook: Notebook::new(window, plan.mode.name()),
             dispatched_past_slots: 0,
             records: None,
             sent: 0,
             steps: 0,
+            buried: WorkerTotals::default(),
             plan,
         };
         for worker in 0..cluster.workers.len() {
@@ -153,7 +171,6 @@ impl Cluster {
         for (index, change) in cluster.plan.changes.clone().iter().enumerate() {
             cluster.push(change.at, EventKind::Change, index, 0);
         }
-        cluster.push(window.begin, EventKind::Sample, 0, 0);
         cluster.push(Moment::ZERO, EventKind::Arrival, 0, 0);
         cluster
     }
@@ -164,7 +181,7 @@ impl Cluster {
 
     /// Runs until the window's requests have ended, or until `deadline`.
     pub(crate) fn run_until_settled(&mut self, deadline: Moment) {
-        self.run(deadline, |cluster| cluster.tally.is_settled(cluster.now));
+        self.run(deadline, |cluster| cluster.notebook.is_settled(cluster.now));
     }
 
     /// Runs until nothing is under way or due.
@@ -187,6 +204,29 @@ impl Cluster {
     /// The workers as the router sees them.
     pub(crate) fn views(&self) -> Vec<WorkerView> {
         self.gateway.views()
+    }
+
+    /// Closes the books: what has not finished counts as failed.
+    pub(crate) fn end(mut self) -> Ended {
+        for request in self.requests.drain() {
+            self.notebook.give_up(&request.watch, self.now);
+        }
+        let mut totals = self.buried;
+        for worker in self.workers.iter().flatten() {
+            totals.add(&worker.status());
+        }
+        Ended {
+            at: self.now,
+            notebook: self.notebook,
+            totals,
+            slots: self
+                .plan
+                .workers
+                .first()
+                .map_or(0, |plan| plan.profile.slots),
+            dispatched_past_slots: self.dispatched_past_slots,
+            steps: self.steps,
+        }
     }
 
     /// Whether every place, slot and block has been given back.
@@ -222,7 +262,6 @@ impl Cluster {
                 self.send_due();
             }
             EventKind::Wakes => self.begin_step(event.subject, event.epoch),
-            EventKind::Sample => self.sample(),
         }
     }
 
@@ -278,9 +317,7 @@ impl Cluster {
         if let Some(started) = chunk.started {
             self.gateway
                 .first_token(&placed.claim, started.cached_tokens, self.now);
-            let prompt_tokens = request.prompt.len() as u32;
-            self.tally
-                .start(&request.watch, prompt_tokens, started.cached_tokens);
+            request.watch.start(started);
             if let Some(records) = &mut self.records {
                 let record = &mut records[placed.record];
                 record.first_token = Some(self.now);
@@ -288,7 +325,7 @@ impl Cluster {
             }
         }
         let tokens = chunk.tokens.len() as u32;
-        self.tally.chunk(&mut request.watch, tokens, self.now);
+        self.notebook.chunk(&mut request.watch, tokens, self.now);
         request.answer.extend_from_slice(&chunk.tokens);
         let received = request.answer.len() as u32;
         let news = received - request.told_tokens;
@@ -319,7 +356,7 @@ impl Cluster {
             record.ended = Some(self.now);
             record.output_tokens = answer.len() as u32;
         }
-        self.tally.finish(&watch, self.now);
+        self.notebook.finish(&watch, &placed.claim, self.now);
         self.release(&placed);
         self.load.ended(tag, Ending::Answered, &answer, self.now);
         self.send_due();
@@ -336,13 +373,14 @@ impl Cluster {
         if again {
             self.place(key);
         } else {
-            self.give_up(key, Ending::Failed);
+            let failure = Failure::new(FailureKind::BrokenStream, "its worker died");
+            self.give_up(key, Ending::Failed, failure);
         }
     }
 
-    fn give_up(&mut self, key: usize, ending: Ending) {
+    fn give_up(&mut self, key: usize, ending: Ending, failure: Failure) {
         let request = self.requests.take(key);
-        self.tally.fail(&request.watch);
+        self.notebook.fail(&request.watch, failure, self.now);
         self.load.ended(request.tag, ending, &[], self.now);
         self.send_due();
     }
@@ -351,6 +389,7 @@ impl Cluster {
         let Change { worker, kind, .. } = self.plan.changes[index];
         match (kind, self.workers[worker].as_mut()) {
             (ChangeKind::Dies, Some(dying)) => {
+                self.buried.add(&dying.status());
                 dying.die();
                 self.gateway.leave(WorkerId(worker as u64));
                 self.workers[worker] = None;
@@ -375,16 +414,6 @@ impl Cluster {
         self.workers[index] = Some(worker);
     }
 
-    fn sample(&mut self) {
-        let counts = self.workers.iter().flatten();
-        let counts = counts.map(|worker| worker.in_flight);
-        self.spread.sample(counts);
-        let next = self.now + SAMPLE_INTERVAL;
-        if next < self.window.end {
-            self.push(next, EventKind::Sample, 0, 0);
-        }
-    }
-
     fn push(&mut self, at: Moment, kind: EventKind, subject: usize, epoch: u64) {
         self.events.push(Reverse(Event {
             at,
@@ -401,4 +430,14 @@ impl Cluster {
 fn alive(workers: &mut [Option<VirtualWorker>], event: Event) -> Option<&mut VirtualWorker> {
     let worker = workers[event.subject].as_mut()?;
     (worker.epoch == event.epoch).then_some(worker)
+}
+
+impl WorkerTotals {
+    fn add(&mut self, status: &WorkerStatus) {
+        self.prompt_tokens += status.prompt_tokens;
+        self.cached_tokens += status.cached_tokens;
+        self.speculation.drafts += status.speculation.drafts;
+        self.speculation.drafted_tokens += status.speculation.drafted_tokens;
+        self.speculation.accepted_tokens += status.speculation.accepted_tokens;
+    }
 }

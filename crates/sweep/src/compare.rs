@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::report::CellSummary;
+use crate::summary::CellSummary;
 
 /// Measurements compiled in, by name.
 const SHIPPED: [(&str, &str); 1] = [(

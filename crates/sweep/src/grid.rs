@@ -3,28 +3,30 @@
 //! A cell shares nothing with another, so they run on threads that take the next one when
 //! they are done, the longest first. Results are put together in the order of the plan:
 //! neither the number of threads nor who finished first can be seen in them.
+//!
+//! What is run here stays in memory: experiments whose raw records nobody asks for. A sweep
+//! that is written to a folder is [`crate::virtual_run`]'s.
 
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use contract::random::mix;
 use engine::sim::Profile;
 use parking_lot::Mutex;
 
-use crate::cell::{CellPlan, Measured, run_cell, run_trace};
+use crate::cell::{CellPlan, run_cell, run_trace};
 use crate::cluster::WorkerPlan;
 use crate::contestant::Contestant;
-use crate::report::CellSummary;
+use crate::figures::Pool;
+use crate::plan::seed_of;
+use crate::raw::RawCell;
 use crate::slo::{self, Objectives};
+use crate::summary::{About, CellSummary, VIRTUAL};
 use crate::trace::Trace;
 use crate::workload::Workload;
-
-/// Separates the seeds of repeats.
-const REPEAT: u64 = 0x4e9;
 
 /// A whole sweep.
 #[derive(Clone, Debug)]
@@ -38,6 +40,40 @@ pub struct SweepPlan {
     pub seed: u64,
     pub warmup: Duration,
     pub window: Duration,
+}
+
+impl SweepPlan {
+    /// How it comes about.
+    pub fn about(&self) -> About {
+        About {
+            simulated: true,
+            testbed: VIRTUAL.to_owned(),
+            workload: self.workload.name.clone(),
+            profile: self.profile.name.clone(),
+            workers: Some(self.workers),
+            seed: self.seed,
+            repeats: self.repeats,
+            warmup_s: self.warmup.as_secs_f64(),
+            window_s: self.window.as_secs_f64(),
+            order: String::new(),
+            command: String::new(),
+        }
+    }
+
+    /// One run of it; repeats count from 1.
+    pub fn cell(&self, mode: Contestant, level: u32, repeat: u32) -> CellPlan<'_> {
+        CellPlan {
+            workload: &self.workload,
+            profile: &self.profile,
+            workers: self.workers,
+            mode,
+            level,
+            repeat,
+            seed: seed_of(self.seed, repeat),
+            warmup: self.warmup,
+            window: self.window,
+        }
+    }
 }
 
 /// A trace in several modes.
@@ -57,7 +93,12 @@ pub struct Pace<'a> {
     pub threads: usize,
     /// Told after each cell.
     pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
+    /// Once set, no further cell is begun.
+    pub stop: &'a AtomicBool,
 }
+
+/// A pace that nobody stops.
+pub static NEVER: AtomicBool = AtomicBool::new(false);
 
 impl std::fmt::Debug for Pace<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -78,58 +119,75 @@ pub struct Progress<'a> {
     pub label: &'a str,
 }
 
-/// One cell among others.
-struct Job<R> {
-    label: String,
-    /// How long it takes, compared with others.
-    weight: f64,
-    run: R,
+/// One mode at one level, repeats pooled, and what it took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    pub summary: CellSummary,
+    pub effort: Effort,
 }
 
-/// Runs every cell of a sweep. One summary for each level and mode, repeats pooled.
-pub fn sweep(plan: &SweepPlan, pace: &Pace<'_>) -> Vec<(CellSummary, Measured)> {
+/// What virtual runs took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Effort {
+    /// Simulated time, warm-up and the wait for the last answers included.
+    pub simulated_s: f64,
+    pub steps: u64,
+}
+
+impl Effort {
+    pub(crate) fn of(runs: &[RawCell]) -> Self {
+        let facts = runs.iter().filter_map(|run| run.facts.virtual_run);
+        facts.fold(Self::default(), |sum, run| Self {
+            simulated_s: sum.simulated_s + run.simulated_s,
+            steps: sum.steps + run.steps,
+        })
+    }
+}
+
+impl AsRef<CellSummary> for Measured {
+    fn as_ref(&self) -> &CellSummary {
+        &self.summary
+    }
+}
+
+impl Measured {
+    fn new(mode: &str, level: Option<u32>, runs: &[RawCell]) -> Self {
+        Self {
+            summary: CellSummary::new(mode, level, Pool { runs }, None),
+            effort: Effort::of(runs),
+        }
+    }
+}
+
+/// One cell among others.
+pub(crate) struct Job<R> {
+    pub(crate) label: String,
+    /// How long it takes, compared with others.
+    pub(crate) weight: f64,
+    pub(crate) run: R,
+}
+
+/// Runs every cell of a sweep, repeats pooled.
+pub fn sweep(plan: &SweepPlan, pace: &Pace<'_>) -> Vec<Measured> {
     let mut jobs = Vec::new();
     for &level in &plan.levels {
         for &mode in &plan.modes {
-            for repeat in 0..plan.repeats {
-                let cell = CellPlan {
-                    workload: &plan.workload,
-                    profile: &plan.profile,
-                    workers: plan.workers,
-                    mode,
-                    level,
-                    seed: mix(plan.seed, REPEAT, u64::from(repeat)),
-                    warmup: plan.warmup,
-                    window: plan.window,
-                };
-                jobs.push(Job {
-                    label: format!("{} at {level}, repeat {}", mode.name(), repeat + 1),
-                    weight: f64::from(level),
-                    run: move || run_cell(&cell),
-                });
-            }
+            jobs.push(Job {
+                label: format!("{} at {level}", mode.name()),
+                weight: f64::from(level),
+                run: move || {
+                    let repeats = 1..=plan.repeats;
+                    let runs = repeats.map(|repeat| run_cell(&plan.cell(mode, level, repeat)));
+                    Measured::new(mode.name(), Some(level), &runs.collect::<Vec<_>>())
+                },
+            });
         }
     }
-    let mut measured = run_all(&jobs, pace).into_iter();
-    let mut cells = Vec::new();
-    for &level in &plan.levels {
-        for mode in &plan.modes {
-            let mut repeats = measured.by_ref().take(plan.repeats as usize);
-            if let Some(mut pooled) = repeats.next() {
-                repeats.for_each(|other| pooled.merge(&other));
-                cells.push((CellSummary::new(mode.name(), Some(level), &pooled), pooled));
-            }
-        }
-    }
-    cells
+    run_all(&jobs, pace)
 }
 
 /// Runs a sweep level by level upward, with the modes that still hold the objectives.
-pub fn search(
-    plan: &SweepPlan,
-    objectives: &Objectives,
-    pace: &Pace<'_>,
-) -> Vec<(CellSummary, Measured)> {
+pub fn search(plan: &SweepPlan, objectives: &Objectives, pace: &Pace<'_>) -> Vec<Measured> {
     let mut before = 0;
     slo::search(&plan.levels, &plan.modes, objectives, |level, modes| {
         let wave = SweepPlan {
@@ -137,17 +195,13 @@ pub fn search(
             modes: modes.to_vec(),
             ..plan.clone()
         };
-        let runs_left = |progress: &Progress<'_>| {
-            let higher = plan.levels.iter().filter(|&&other| other > level).count();
-            progress.total + higher * modes.len() * plan.repeats as usize
-        };
+        let higher = plan.levels.iter().filter(|&&other| other > level).count();
+        // At most so many: modes may drop out.
+        let total = before + modes.len() * (1 + higher);
         let cells = sweep(
             &wave,
             &Pace {
-                threads: pace.threads,
                 progress: &|progress| {
-                    // At most so many: modes may drop out.
-                    let total = before + runs_left(&progress);
                     let done = before + progress.done;
                     (pace.progress)(Progress {
                         done,
@@ -156,15 +210,16 @@ pub fn search(
                         ..progress
                     });
                 },
+                ..*pace
             },
         );
-        before += modes.len() * plan.repeats as usize;
+        before += modes.len();
         cells
     })
 }
 
 /// Replays a trace in every mode.
-pub fn replay(plan: &ReplayPlan, pace: &Pace<'_>) -> Vec<(CellSummary, Measured)> {
+pub fn replay(plan: &ReplayPlan, pace: &Pace<'_>) -> Vec<Measured> {
     let limits = plan.profile.limits();
     let memory_tokens = limits.total_blocks.saturating_mul(limits.block_size);
     let longest = u32::try_from(plan.trace.longest_tokens()).unwrap_or(u32::MAX);
@@ -173,46 +228,47 @@ pub fn replay(plan: &ReplayPlan, pace: &Pace<'_>) -> Vec<(CellSummary, Measured)
         max_context_tokens: Some(limits.max_context_tokens.max(longest.min(memory_tokens))),
         ..WorkerPlan::new(plan.profile.clone())
     };
-    let workers = vec![worker; plan.workers as usize];
+    let workers = &vec![worker; plan.workers as usize];
     let jobs: Vec<_> = plan
         .modes
         .iter()
         .map(|&mode| Job {
             label: mode.name().to_owned(),
             weight: 1.0,
-            run: {
-                let workers = &workers;
-                move || run_trace(&plan.trace, workers, (mode, plan.speed), plan.seed)
+            run: move || {
+                let run = run_trace(&plan.trace, workers, (mode, plan.speed), plan.seed);
+                Measured::new(mode.name(), None, &[run])
             },
         })
         .collect();
-    let measured = run_all(&jobs, pace).into_iter();
-    let cells = plan.modes.iter().zip(measured);
-    cells
-        .map(|(mode, measured)| (CellSummary::new(mode.name(), None, &measured), measured))
-        .collect()
+    run_all(&jobs, pace)
 }
 
-/// Runs the jobs and returns what they gave, in their order.
-fn run_all<R: Fn() -> Measured + Sync>(jobs: &[Job<R>], pace: &Pace<'_>) -> Vec<Measured> {
+/// Runs the jobs and returns what they gave, in their order; if it is stopped, what those gave
+/// that had begun.
+pub(crate) fn run_all<T: Send, R: Fn() -> T + Sync>(jobs: &[Job<R>], pace: &Pace<'_>) -> Vec<T> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     // The longest first, so that no thread is left alone with one at the end.
     order.sort_by(|&left, &right| jobs[right].weight.total_cmp(&jobs[left].weight));
     let total_weight: f64 = jobs.iter().map(|job| job.weight).sum();
     let next = AtomicUsize::new(0);
-    let results: Mutex<Results> = Mutex::new(Results {
-        measured: jobs.iter().map(|_| None).collect(),
+    let results = Mutex::new(Results {
+        given: jobs.iter().map(|_| None).collect(),
         done: 0,
         weight: 0.0,
     });
+    let take = || match pace.stop.load(Ordering::Relaxed) {
+        true => None,
+        false => order.get(next.fetch_add(1, Ordering::Relaxed)).copied(),
+    };
     std::thread::scope(|scope| {
         for _ in 0..pace.threads.clamp(1, jobs.len().max(1)) {
             scope.spawn(|| {
-                while let Some(&index) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some(index) = take() {
                     let job = &jobs[index];
-                    let measured = (job.run)();
+                    let given = (job.run)();
                     let mut results = results.lock();
-                    results.measured[index] = Some(measured);
+                    results.given[index] = Some(given);
                     results.done += 1;
                     results.weight += job.weight;
                     // Under the lock, so that reports come in order.
@@ -226,14 +282,11 @@ fn run_all<R: Fn() -> Measured + Sync>(jobs: &[Job<R>], pace: &Pace<'_>) -> Vec<
             });
         }
     });
-    let results = results.into_inner().measured.into_iter();
-    results
-        .map(|measured| measured.expect("every job was taken and run"))
-        .collect()
+    results.into_inner().given.into_iter().flatten().collect()
 }
 
-struct Results {
-    measured: Vec<Option<Measured>>,
+struct Results<T> {
+    given: Vec<Option<T>>,
     done: usize,
     weight: f64,
 }

@@ -266,6 +266,7 @@ impl LearningPlan {
             workers: self.workers,
             mode: Mode::Kv.into(),
             level: self.level,
+            repeat: 1,
             seed,
             warmup: begin - Moment::ZERO,
             window: self.window * self.windows,

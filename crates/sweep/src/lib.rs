@@ -8,6 +8,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | [`plan`], [`order`] | what is run and in which order, checked |
 //! | [`workload`] | what a TOML file says about load and workers, checked |
 //! | `content`, `dialogue` | plans become tokens |
 //! | [`trace`] | recorded requests become tokens |
@@ -15,14 +16,20 @@
 //! | [`cluster`] | the event loop |
 //! | [`contestant`] | who takes part: a mode, or a rule from elsewhere |
 //! | [`cell`] | one run with one mode at one level |
-//! | [`grid`] | many cells on all cores |
-//! | [`learning`] | how soon what the router learns is as good as knowing |
+//! | [`live`] | the same against a running server |
+//! | [`raw`], [`folder`] | what runs leave behind, and where |
+//! | [`grid`], [`virtual_run`] | many cells on all cores, in memory or into a folder |
+//! | [`figures`], [`traffic`] | what the runs of a cell come to |
+//! | [`bootstrap`] | how sure that is, and whether modes differ |
+//! | [`guards`] | what makes a cell doubtful |
+//! | [`headline`], [`slo`] | the highest load under objectives, and where modes cross |
+//! | [`summary`], [`analysis`] | all of it together |
 //! | [`report`] | JSON, CSV and a table |
 //! | [`baseline`] | the same for a console to draw |
 //! | [`compare`] | how far a sweep is off from published measurements |
+//! | [`learning`] | how soon what the router learns is as good as knowing |
 //! | [`setting`], [`notation`] | what people name and write becomes a plan |
 //! | [`meter`] | how far it is |
-//! | [`slo`] | the highest load under which latency objectives hold |
 //!
 //! # Guarantees
 //!
@@ -30,33 +37,51 @@
 //!   threads or the order in which cells are computed.
 //! - **Paired.** Every mode and every level of a repeat meets the same conversations.
 
+pub mod analysis;
 pub mod baseline;
+pub mod bootstrap;
 pub mod cell;
 pub mod cluster;
 pub mod compare;
 mod content;
 pub mod contestant;
 mod dialogue;
+pub mod figures;
+pub mod folder;
 pub mod grid;
+pub mod guards;
+pub mod headline;
 pub mod learning;
+pub mod live;
 mod load;
 pub mod meter;
 pub mod notation;
+pub mod order;
+pub mod plan;
+pub mod raw;
 pub mod report;
 pub mod setting;
 pub mod slo;
+pub mod summary;
 pub mod trace;
+pub mod traffic;
+pub mod virtual_run;
 pub mod workload;
 
+pub use analysis::analyse;
 pub use baseline::baseline;
-pub use cell::{CellPlan, Measured, Spread, run_cell, run_recorded};
+pub use cell::{CellPlan, run_cell, run_recorded};
 pub use cluster::{Change, ChangeKind, Record, WorkerPlan};
 pub use compare::{Comparison, Measurements, MeasurementsError};
 pub use contestant::Contestant;
-pub use grid::{Pace, Progress, ReplayPlan, SweepPlan, replay, search, sweep};
+pub use folder::{Folder, FolderError, Sitting};
+pub use grid::{Measured, NEVER, Pace, Progress, ReplayPlan, SweepPlan, replay, search, sweep};
 pub use meter::timed;
-pub use report::{CellSummary, Summary};
+pub use plan::{Plan, PlanError, Testbed, Wish};
+pub use raw::{CellName, RawCell};
 pub use setting::{Setting, SettingError, find_profile};
 pub use slo::{Objectives, SloSummary};
+pub use summary::{About, CellSummary, ReportData, Summary};
 pub use trace::{Trace, TraceError};
+pub use virtual_run::VirtualRun;
 pub use workload::{Workload, WorkloadError};

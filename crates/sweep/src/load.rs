@@ -15,13 +15,22 @@ use crate::trace::Trace;
 /// Separates these draws from others with the same seed.
 const SAMPLING: u64 = 0x5a;
 
+/// Which request this is. A row of a trace is a conversation of one turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Label {
+    pub(crate) conversation: u64,
+    pub(crate) turn: u32,
+    pub(crate) turns: u32,
+    /// How often this turn had failed before.
+    pub(crate) attempt: u32,
+}
+
 /// A request to be sent.
 #[derive(Debug)]
 pub(crate) struct Ask {
     /// Given back when the request has ended.
     pub(crate) tag: usize,
-    /// Conversation and turn, or session and row.
-    pub(crate) label: (u64, u32),
+    pub(crate) label: Label,
     pub(crate) prompt: Arc<[TokenId]>,
     pub(crate) chain: Box<[BlockHash]>,
     pub(crate) limits: OutputLimits,
@@ -57,8 +66,13 @@ impl Load {
     pub(crate) fn ended(&mut self, tag: usize, ending: Ending, answer: &[TokenId], now: Moment) {
         match self {
             Self::Conversations(conversations) => {
-                if ending == Ending::Answered {
-                    conversations.dialogues[tag].answer(answer);
+                match ending {
+                    Ending::Answered => conversations.dialogues[tag].answer(answer),
+                    Ending::Failed => conversations.attempts[tag] += 1,
+                    Ending::Impossible => {}
+                }
+                if ending != Ending::Failed {
+                    conversations.attempts[tag] = 0;
                 }
                 conversations.driver.ended(tag, ending, now);
             }
@@ -90,6 +104,8 @@ pub(crate) struct Conversations {
     driver: Driver,
     /// By lane.
     dialogues: Vec<Dialogue>,
+    /// How often the turn at hand has failed, by lane.
+    attempts: Vec<u32>,
     content: Content,
     is_shared: bool,
     seed: u64,
@@ -103,6 +119,7 @@ impl Conversations {
             is_shared: script.starters != Starters::Unique,
             driver: Driver::new(script, schedule, seed),
             dialogues: Vec::new(),
+            attempts: Vec::new(),
             content: Content::new(seed),
             seed,
             block_size: block_size as usize,
@@ -118,12 +135,18 @@ impl Conversations {
     fn assemble(&mut self, plan: &TurnPlan) -> Ask {
         if self.dialogues.len() <= plan.lane {
             self.dialogues.resize_with(plan.lane + 1, Dialogue::default);
+            self.attempts.resize(plan.lane + 1, 0);
         }
         let dialogue = &mut self.dialogues[plan.lane];
         dialogue.ask(plan, self.is_shared, &mut self.content);
         Ask {
             tag: plan.lane,
-            label: (plan.conversation, plan.turn),
+            label: Label {
+                conversation: plan.conversation,
+                turn: plan.turn,
+                turns: plan.turns,
+                attempt: self.attempts[plan.lane],
+            },
             sampling_seed: sampling_seed(self.seed, plan.conversation, plan.turn),
             prompt: dialogue.prompt(),
             chain: dialogue.chain(self.block_size).into(),
@@ -181,7 +204,12 @@ impl Recorded {
         self.trace.prompt(row, &self.content, &mut prompt);
         Some(Ask {
             tag: index,
-            label: (index as u64, 0),
+            label: Label {
+                conversation: index as u64,
+                turn: 0,
+                turns: 1,
+                attempt: 0,
+            },
             sampling_seed: sampling_seed(self.seed, index as u64, 0),
             chain: block_chain(&prompt, self.block_size, HashSeed::BASE).into(),
             prompt: prompt.into(),

@@ -3,13 +3,13 @@
 //! On standard error, so that results can be piped.
 
 use std::io::IsTerminal as _;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use contract::Clock;
 
-use crate::cell::Measured;
-use crate::grid::{Pace, Progress};
-use crate::report::CellSummary;
+use crate::grid::{Effort, Measured, NEVER, Pace, Progress};
+use crate::summary::CellSummary;
 
 const BAR_CELLS: usize = 30;
 
@@ -17,25 +17,41 @@ const BAR_CELLS: usize = 30;
 /// there are cores unless said otherwise.
 pub fn timed(
     threads: Option<usize>,
-    run: impl FnOnce(&Pace<'_>) -> Vec<(CellSummary, Measured)>,
+    run: impl FnOnce(&Pace<'_>) -> Vec<Measured>,
 ) -> Vec<CellSummary> {
+    let cells = metered(threads, &NEVER, |pace| {
+        let cells = run(pace);
+        let efforts: Vec<Effort> = cells.iter().map(|cell| cell.effort).collect();
+        (cells, efforts)
+    });
+    cells.into_iter().map(|cell| cell.summary).collect()
+}
+
+/// The same for what may be stopped and tells its effort itself.
+pub(crate) fn metered<T>(
+    threads: Option<usize>,
+    stop: &AtomicBool,
+    run: impl FnOnce(&Pace<'_>) -> (T, Vec<Effort>),
+) -> T {
     let threads = threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
     let meter = Meter::start();
-    let cells = run(&Pace {
+    let (result, efforts) = run(&Pace {
         threads,
         progress: &|progress: Progress<'_>| meter.show(progress),
+        stop,
     });
     meter.clear();
     let took = meter.clock.now().as_secs_f64();
-    let simulated: Duration = cells.iter().map(|(_, measured)| measured.simulated).sum();
-    let steps: u64 = cells.iter().map(|(_, measured)| measured.steps).sum();
-    eprintln!(
-        "{:.0} s of load in {took:.1} s on {threads} thread(s): {:.0} times real time, {steps} engine steps",
-        simulated.as_secs_f64(),
-        simulated.as_secs_f64() / took,
-    );
-    cells.into_iter().map(|(summary, _)| summary).collect()
+    let simulated: f64 = efforts.iter().map(|effort| effort.simulated_s).sum();
+    let steps: u64 = efforts.iter().map(|effort| effort.steps).sum();
+    if steps > 0 {
+        eprintln!(
+            "{simulated:.0} s of load in {took:.1} s on {threads} thread(s): {:.0} times real time, {steps} engine steps",
+            simulated / took,
+        );
+    }
+    result
 }
 
 #[derive(Debug)]

@@ -25,6 +25,17 @@ pub enum SettingError {
     Unfit { workload: String, problem: String },
 }
 
+impl SettingError {
+    /// What of a plan is wrong.
+    pub(crate) fn field(&self) -> &'static str {
+        match self {
+            Self::Workload(_) => "workload",
+            Self::Profile(_) => "profile",
+            Self::Unfit { .. } => "workers",
+        }
+    }
+}
+
 impl Setting {
     /// A shipped workload by name or one from a TOML file, on the profile and workers that
     /// are given, else on those it asks for, else on the default.
@@ -33,11 +44,7 @@ impl Setting {
         profile: Option<&str>,
         workers: Option<u32>,
     ) -> Result<Self, SettingError> {
-        let workload = if workload.ends_with(".toml") {
-            Workload::load(Path::new(workload))?
-        } else {
-            Workload::named(workload)?
-        };
+        let workload = Workload::find(workload)?;
         let profile = find_profile(profile.or(workload.profile.as_deref()))?;
         let workers = workers.or(workload.workers).unwrap_or(profile.workers);
         workload

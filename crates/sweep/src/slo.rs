@@ -16,9 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Write as _};
 use std::str::FromStr;
 
+use loadgen::RequestRecord;
 use serde::{Serialize, Serializer};
 
-use crate::report::{CellSummary, Figures};
+use crate::figures::Figures;
+use crate::summary::CellSummary;
 
 /// Levels in a row that fail before a mode is given up.
 pub const GIVES_UP_AFTER: usize = 3;
@@ -45,6 +47,7 @@ enum Metric {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Percentile {
     P50,
+    P90,
     P95,
     P99,
 }
@@ -59,7 +62,12 @@ impl Metric {
 }
 
 impl Percentile {
-    const ALL: [(&str, Self); 3] = [("p50", Self::P50), ("p95", Self::P95), ("p99", Self::P99)];
+    const ALL: [(&str, Self); 4] = [
+        ("p50", Self::P50),
+        ("p90", Self::P90),
+        ("p95", Self::P95),
+        ("p99", Self::P99),
+    ];
 }
 
 fn by_name<T: Copy>(all: &[(&str, T)], name: &str) -> Option<T> {
@@ -76,7 +84,7 @@ fn name_of<T: PartialEq>(all: &[(&'static str, T)], value: &T) -> &'static str {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not an objective such as ttft_p95=600ms; \
-     there are ttft, tpot, itl and e2e with _p50, _p95 or _p99, in ms or s"
+     there are ttft, tpot, itl and e2e with _p50, _p90, _p95 or _p99, in ms or s"
 )]
 pub struct ObjectiveError(String);
 
@@ -123,6 +131,7 @@ impl Objective {
         };
         let figure = match self.percentile {
             Percentile::P50 => figures.p50,
+            Percentile::P90 => figures.p90,
             Percentile::P95 => figures.p95,
             Percentile::P99 => figures.p99,
         };
@@ -131,6 +140,27 @@ impl Objective {
 }
 
 impl Objectives {
+    /// Whether a single request was answered and stays within every time that a percentile
+    /// must not exceed. Its ITL is its TPOT: the mean over its tokens.
+    pub fn met_by(&self, record: &RequestRecord) -> bool {
+        let within = |objective: &Objective| {
+            let felt = match objective.metric {
+                Metric::Ttft => record.ttft_ms,
+                Metric::Tpot | Metric::Itl => record.tpot_ms,
+                Metric::E2e => record.e2e_ms,
+            };
+            felt.is_none_or(|felt| felt <= objective.at_most_ms)
+        };
+        record.error.is_none() && self.0.iter().all(within)
+    }
+
+    /// As [`FromStr`] reads them.
+    pub fn notation(&self) -> String {
+        let limits = self.limits_ms();
+        let parts: Vec<String> = limits.map(|(name, ms)| format!("{name}={ms}ms")).collect();
+        parts.join(",")
+    }
+
     /// Each by its name, such as `ttft_p95`, with its milliseconds.
     pub fn limits_ms(&self) -> impl Iterator<Item = (String, f64)> {
         let objectives = self.0.iter();
@@ -184,7 +214,7 @@ impl SloSummary {
         let mut levels: BTreeMap<String, BTreeMap<u32, bool>> = BTreeMap::new();
         for cell in cells {
             if let Some(level) = cell.concurrency {
-                let of_mode = levels.entry(cell.mode.to_owned()).or_default();
+                let of_mode = levels.entry(cell.mode.clone()).or_default();
                 of_mode.insert(level, objectives.hold(cell));
             }
         }
@@ -235,12 +265,12 @@ impl SloSummary {
 /// Runs levels upward, each with the contestants that are still in: who fails
 /// [`GIVES_UP_AFTER`] levels in a row is not run at higher ones. `run` gives a cell for each
 /// contestant it is handed, in their order.
-pub fn search<C: Clone, R>(
+pub fn search<C: Clone, R: AsRef<CellSummary>>(
     levels: &[u32],
     contestants: &[C],
     objectives: &Objectives,
-    mut run: impl FnMut(u32, &[C]) -> Vec<(CellSummary, R)>,
-) -> Vec<(CellSummary, R)> {
+    mut run: impl FnMut(u32, &[C]) -> Vec<R>,
+) -> Vec<R> {
     let mut still_in: Vec<(C, usize)> = contestants.iter().cloned().map(|one| (one, 0)).collect();
     let mut all = Vec::new();
     for &level in &BTreeSet::from_iter(levels.iter().copied()) {
@@ -249,8 +279,8 @@ pub fn search<C: Clone, R>(
             break;
         }
         let cells = run(level, &handed);
-        for ((_, failures), (cell, _)) in still_in.iter_mut().zip(&cells) {
-            let holds = objectives.hold(cell);
+        for ((_, failures), cell) in still_in.iter_mut().zip(&cells) {
+            let holds = objectives.hold(cell.as_ref());
             *failures = if holds { 0 } else { *failures + 1 };
         }
         still_in.retain(|(_, failures)| *failures < GIVES_UP_AFTER);

@@ -108,6 +108,40 @@ impl Workload {
         Self::parse(name, text)
     }
 
+    /// A shipped workload by name, or one from a TOML file.
+    pub fn find(name: &str) -> Result<Self, WorkloadError> {
+        match name.ends_with(".toml") {
+            true => Self::load(Path::new(name)),
+            false => Self::named(name),
+        }
+    }
+
+    /// Whether it can run on a live server, which has workers of its own.
+    pub fn check_live(&self) -> Result<(), String> {
+        let zipf = matches!(
+            self.script.starters,
+            Starters::Shared {
+                popularity: Popularity::Zipf { .. },
+                ..
+            }
+        );
+        let problem = if zipf {
+            "starters of unequal popularity"
+        } else if !self.changes.is_empty() || !self.differences.is_empty() {
+            "workers that differ or change"
+        } else if self.cache_blocks.is_some() {
+            "a cache of its own size"
+        } else if !self.bursts.is_empty() {
+            "bursts"
+        } else {
+            return Ok(());
+        };
+        Err(format!(
+            "`{}` has {problem}, which only virtual sweeps have",
+            self.name
+        ))
+    }
+
     /// A workload from a file; its name is the file's.
     pub fn load(path: &Path) -> Result<Self, WorkloadError> {
         let text = std::fs::read_to_string(path).map_err(|source| WorkloadError::Read {

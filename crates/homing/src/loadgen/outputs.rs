@@ -43,7 +43,7 @@ impl Recorder {
     pub(super) fn sink(&self) -> Option<RecordSink> {
         let (_, lines) = self.file.as_ref()?;
         let lines = Arc::clone(lines);
-        Some(Box::new(move |record| lines.lock().write(record)))
+        Some(Box::new(move |record, _| lines.lock().write(record)))
     }
 
     /// All records are in the file, or it is told why not.

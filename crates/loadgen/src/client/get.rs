@@ -1,6 +1,7 @@
-//! Reading something small and whole from a server, over the same connections.
+//! Small requests with small answers, over the same connections.
 
 use bytes::Bytes;
+use http::request::Builder;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 
@@ -9,7 +10,7 @@ use super::Transport;
 /// Why nothing was read.
 #[derive(Debug, thiserror::Error)]
 pub enum GetError {
-    #[error("`{0}` is not an address")]
+    #[error("not a request that can be sent: {0}")]
     Address(String),
     #[error("{0}")]
     Unreachable(String),
@@ -24,9 +25,20 @@ impl Transport {
         address: &str,
         most_bytes: usize,
     ) -> Result<(StatusCode, Bytes), GetError> {
-        let request = Request::get(address)
-            .body(Full::default())
-            .map_err(|_| GetError::Address(address.to_owned()))?;
+        self.exchange(Request::get(address), Bytes::new(), most_bytes)
+            .await
+    }
+
+    /// The same for a request that carries a body.
+    pub async fn exchange(
+        &self,
+        request: Builder,
+        body: Bytes,
+        most_bytes: usize,
+    ) -> Result<(StatusCode, Bytes), GetError> {
+        let request = request
+            .body(Full::new(body))
+            .map_err(|error| GetError::Address(error.to_string()))?;
         let answer = self.send(request).await;
         let answer = answer.map_err(|error| GetError::Unreachable(whole_story(&error)))?;
         let status = answer.status();

@@ -56,7 +56,8 @@ enum Whereabouts {
     Idle(Vec<Message>),
     /// The user model.
     Writing,
-    InFlight,
+    /// The server, since then.
+    InFlight(Moment),
 }
 
 impl Conductor {
@@ -217,7 +218,7 @@ impl Conductor {
         let asks = plan.turn > 0 && lane.attempt == 0 && self.sender.user_model.is_some();
         let place = match asks {
             true => Whereabouts::Writing,
-            false => Whereabouts::InFlight,
+            false => Whereabouts::InFlight(due),
         };
         let Whereabouts::Idle(messages) = std::mem::replace(&mut lane.place, place) else {
             return;
@@ -266,7 +267,7 @@ impl Conductor {
                 fell_back,
             } => {
                 if let Some(lane) = self.lanes.get_mut(&lane) {
-                    lane.place = Whereabouts::InFlight;
+                    lane.place = Whereabouts::InFlight(self.clock.now());
                     let mut log = self.shared.log.lock();
                     log.ask(lane.number, lane.turn, &question);
                 }
@@ -297,7 +298,7 @@ impl Conductor {
         };
         let record = RequestRecord::new(&occasion, &exchange);
         if let Some(sink) = &mut self.records {
-            sink(&record);
+            sink(&record, &exchange);
         }
         let lag = exchange.sent - turn.due;
         let mut measurements = self.shared.measurements.lock();
@@ -352,12 +353,18 @@ impl Conductor {
             let lanes = self.lanes.values();
             lanes.filter(|lane| wanted(&lane.place)).count() as u32
         };
+        let since = self.lanes.values().filter_map(|lane| match lane.place {
+            Whereabouts::InFlight(since) => Some(since),
+            Whereabouts::Idle(_) | Whereabouts::Writing => None,
+        });
+        let oldest = since.min();
         let mut measurements = self.shared.measurements.lock();
+        measurements.oldest_in_flight = oldest;
         let counts = &mut measurements.conversations;
         // The driver's number, which includes those that may not send their first turn yet.
         counts.active = self.driver.active();
         counts.writing = count(|place| matches!(place, Whereabouts::Writing));
-        counts.in_flight = count(|place| matches!(place, Whereabouts::InFlight));
+        counts.in_flight = count(|place| matches!(place, Whereabouts::InFlight(_)));
         counts.idle = counts
             .active
             .saturating_sub(counts.writing + counts.in_flight);

@@ -26,6 +26,8 @@ pub(super) struct Measurements {
     pub(super) phase: Phase,
     pub(super) settings: Settings,
     pub(super) conversations: ConversationCounts,
+    /// When the oldest request under way became due.
+    pub(super) oldest_in_flight: Option<Moment>,
     pub(super) totals: Totals,
     /// Fires when the phase changes, so that nobody waits a second to hear of it.
     pub(super) changed: Arc<Notify>,
@@ -65,6 +67,7 @@ impl Measurements {
             phase: Phase::Stopped,
             settings: config.settings.clone(),
             conversations: ConversationCounts::default(),
+            oldest_in_flight: None,
             totals: Totals::default(),
             changed: Arc::new(Notify::new()),
             metrics: LoadMetrics::new(&parts.registry),

@@ -55,7 +55,7 @@ fn bench_with(settings: Settings, manner: Manner, user: Option<&Mock>) -> Bench 
         user_model: user.map(|user| UserModel::new(user.client(clock, false))),
         registry: registry.clone(),
         clock,
-        records: Some(Box::new(move |record| sink.lock().push(record.clone()))),
+        records: Some(Box::new(move |record, _| sink.lock().push(record.clone()))),
     };
     let load = LoadGenerator::spawn(config, parts, &TaskTracker::new()).unwrap();
     Bench {

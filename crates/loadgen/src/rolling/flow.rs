@@ -34,7 +34,7 @@ impl Flow {
     }
 
     /// Tokens and events from the second `oldest` to the second `now`.
-    pub(super) fn sum(&self, oldest: u64, now: u64) -> (u64, u64) {
+    pub(crate) fn sum(&self, oldest: u64, now: u64) -> (u64, u64) {
         let sum = |steps: &[AtomicU64; STEPS]| {
             let steps = steps.iter().map(|step| step.load(Ordering::Relaxed));
             let inside = steps.filter(|step| (oldest..=now).contains(&(step >> 32)));

@@ -4,7 +4,7 @@
 //! router's asynchronous shell does so.
 
 use contract::{GenerateRequest, HashSeed, RequestId, Sampling, token_stream};
-use loadgen::Ending;
+use loadgen::{Ending, Failure};
 use router::{Claim, RouteQuery};
 
 use super::requests::{Placed, Record, Request};
@@ -34,7 +34,7 @@ impl Cluster {
             self.dispatch(key, claim);
         }
         for key in self.gateway.stranded() {
-            self.give_up(key, Ending::Failed);
+            self.give_up(key, Ending::Failed, no_worker());
         }
     }
 
@@ -61,6 +61,7 @@ impl Cluster {
             sampling_seed,
         } = ask;
         self.sent += 1;
+        let watch = self.notebook.send(label, prompt.len(), self.now);
         let key = self.requests.insert(Request {
             id: RequestId::new(&self.sent.to_string()),
             tag,
@@ -71,7 +72,7 @@ impl Cluster {
             limits,
             sampling_seed,
             sent: self.now,
-            watch: self.tally.send(label.1, self.now),
+            watch,
             placed: None,
             failed: Vec::new(),
             told_tokens: 0,
@@ -92,7 +93,7 @@ impl Cluster {
         match self.gateway.place(key, &query, self.now) {
             Ok(Some(claim)) => self.dispatch(key, claim),
             Ok(None) => {}
-            Err(_) => self.give_up(key, Ending::Failed),
+            Err(_) => self.give_up(key, Ending::Failed, no_worker()),
         }
     }
 
@@ -131,8 +132,8 @@ impl Cluster {
         };
         if let Some(records) = &mut self.records {
             records.push(Record {
-                conversation: request.label.0,
-                turn: request.label.1,
+                conversation: request.label.conversation,
+                turn: request.label.turn,
                 worker: claim.worker,
                 prompt: request.prompt.clone(),
                 sampling_seed: request.sampling_seed,
@@ -151,7 +152,13 @@ impl Cluster {
             self.requests.get_mut(key).placed = Some(placed);
         } else {
             self.release(&placed);
-            self.give_up(key, Ending::Impossible);
+            let failure = Failure::refused(400, "it fits no worker");
+            self.give_up(key, Ending::Impossible, failure);
         }
     }
+}
+
+/// As the frontend refuses when nobody can serve.
+fn no_worker() -> Failure {
+    Failure::refused(503, "no worker can take it")
 }

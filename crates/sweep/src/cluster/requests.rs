@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use contract::{BlockHash, Moment, OutputLimits, RequestId, TokenId, TokenStream, WorkerId};
-use loadgen::Stopwatch;
 use router::Claim;
+
+use super::notebook::Stopwatch;
+use crate::load::Label;
 
 /// One request between being sent and being answered.
 #[derive(Debug)]
@@ -12,7 +14,7 @@ pub(super) struct Request {
     pub(super) id: RequestId,
     /// The load's name for it.
     pub(super) tag: usize,
-    pub(super) label: (u64, u32),
+    pub(super) label: Label,
     pub(super) prompt: Arc<[TokenId]>,
     pub(super) chain: Box<[BlockHash]>,
     pub(super) limits: OutputLimits,
@@ -80,6 +82,12 @@ impl Requests {
     pub(super) fn take(&mut self, key: usize) -> Request {
         self.vacant.push(key);
         self.entries[key].take().expect("the request is under way")
+    }
+
+    /// Takes all that are left.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Request> {
+        self.vacant.clear();
+        std::mem::take(&mut self.entries).into_iter().flatten()
     }
 
     pub(super) fn is_empty(&self) -> bool {

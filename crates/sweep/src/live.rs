@@ -1,0 +1,315 @@
+//! A sweep against a running server, in real time.
+//!
+//! One run after the other: switch the mode and see that it is in force, empty the caches, warm
+//! up until load is steady, measure, keep the load on until the last measured answer has ended,
+//! then stop and wait until the server is idle. Load stays on after the window because answers
+//! that end into a silence are faster than those that are measured elsewhere.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`deployment`] | what is controlled: a `homing`, or anything through commands |
+//! | [`scrape`] | what a server says about itself in Prometheus' format |
+//! | `command` | running what somebody wrote for a shell |
+//! | `collector` | keeps the records of a run |
+//! | `steadiness` | whether load has settled |
+
+mod collector;
+mod command;
+pub mod deployment;
+pub mod scrape;
+mod steadiness;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use contract::Clock;
+use loadgen::client::{Client, Patience};
+use loadgen::record::seconds;
+use loadgen::settings::SettingsError;
+use loadgen::{LiveConfig, LoadGenerator, Settings, Snapshot, Starter, Starters};
+use telemetry::Registry;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::collector::Collector;
+use self::deployment::{Deployment, DeploymentError};
+use self::scrape::Counters;
+use crate::figures::Pool;
+use crate::folder::{Folder, FolderError};
+use crate::plan::PlanError;
+use crate::raw::{CellFacts, CellName, RawCell, SCHEMA, ServerCounters, Speculation};
+use crate::summary::CellSummary;
+use crate::workload::Workload;
+
+/// How much longer than planned load may take to settle.
+const SETTLING: Duration = Duration::from_secs(120);
+/// How long a server may take to end what was cancelled.
+const IDLING: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What a live sweep is made of.
+#[expect(missing_debug_implementations, reason = "a watcher is a closure")]
+pub struct LiveRun<'a> {
+    pub folder: &'a Folder,
+    pub deployment: Deployment,
+    pub client: Client,
+    pub patience: Patience,
+    /// Texts to begin conversations with, as many as the workload's pool or more.
+    pub starters: Vec<Starter>,
+    /// The model's name, and whether the server says that it is simulated.
+    pub model: String,
+    pub simulated: bool,
+    /// The same as the client's.
+    pub clock: Clock,
+    /// Unix milliseconds now.
+    pub unix_ms: fn() -> u64,
+    /// Once cancelled, the run under way is given up and no other is begun.
+    pub stop: CancellationToken,
+    pub watcher: Box<dyn FnMut(News<'_>) + 'a>,
+}
+
+/// What happens, for whoever watches.
+#[derive(Clone, Copy, Debug)]
+pub enum News<'a> {
+    /// A run begins, with how many are left including it.
+    Begins {
+        name: &'a CellName,
+        left: usize,
+    },
+    Stage(Stage),
+    Second(&'a Snapshot),
+    Ended(&'a CellSummary),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Switching,
+    WarmingUp,
+    Measuring,
+    Finishing,
+}
+
+/// Why a live sweep cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    #[error(transparent)]
+    Deployment(#[from] DeploymentError),
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error("workload: {0}")]
+    Settings(#[from] SettingsError),
+    #[error("no request of {0} was answered")]
+    NothingAnswered(CellName),
+}
+
+/// How conversations go, and whether each has a text of its own.
+struct Load {
+    settings: Settings,
+    starters: Vec<Starter>,
+    unique: bool,
+}
+
+impl LiveRun<'_> {
+    /// Makes the runs that are left, until it is stopped, and says how many were completed.
+    pub async fn run(&mut self) -> Result<usize, LiveError> {
+        let left = self.folder.left();
+        for (done, name) in left.iter().enumerate() {
+            (self.watcher)(News::Begins {
+                name,
+                left: left.len() - done,
+            });
+            let stop = self.stop.clone();
+            let raw = tokio::select! {
+                () = stop.cancelled() => None,
+                raw = Box::pin(self.cell(name)) => raw?,
+            };
+            let Some(raw) = raw else {
+                return Ok(done);
+            };
+            raw.write(&self.folder.cells()).map_err(FolderError::from)?;
+            let pool = Pool {
+                runs: std::slice::from_ref(&raw),
+            };
+            let slo = &self.folder.plan().slo;
+            let cell = CellSummary::new(&name.mode, Some(name.concurrency), pool, Some(slo));
+            (self.watcher)(News::Ended(&cell));
+        }
+        Ok(left.len())
+    }
+
+    /// One run. Dropping it ends its load.
+    async fn cell(&mut self, name: &CellName) -> Result<Option<RawCell>, LiveError> {
+        let (plan, clock) = (self.folder.plan(), self.clock);
+        let seed = plan.seed_of(name.repeat);
+        self.stage(Stage::Switching);
+        let mode_confirmed = self.deployment.switch(&name.mode).await?;
+        self.deployment.reset().await?;
+        let before = self.deployment.counters().await;
+        let begun_ms = (self.unix_ms)();
+        let collector = Collector::default();
+        let tasks = TaskTracker::new();
+        let generator = self.generator(name, seed, &collector, &tasks)?;
+        self.stage(Stage::WarmingUp);
+        generator.start().await;
+        let steady = self.warm_up(&generator, name.concurrency).await;
+        self.stage(Stage::Measuring);
+        let begin = clock.now();
+        let end = begin + plan.window();
+        collector.open(begin, end);
+        self.look_until(&generator, |_| clock.now() >= end).await;
+        self.stage(Stage::Finishing);
+        let deadline = end + self.patience.answer + LOOK;
+        self.look_until(&generator, |generator| {
+            let oldest = generator.oldest_in_flight();
+            oldest.is_none_or(|oldest| oldest >= end) || clock.now() >= deadline
+        })
+        .await;
+        let counted = difference(before.as_ref(), self.deployment.counters().await.as_ref());
+        generator.stop().await;
+        generator.stopped().await;
+        let still_confirmed = self.deployment.confirm(&name.mode).await?;
+        let idle = self.deployment.idle();
+        // A server that never gets idle makes the next run's caches warm, and nothing worse.
+        let _ = tokio::time::timeout(IDLING, idle).await;
+        let (records, itl) = collector.take();
+        if records.iter().all(|record| record.error.is_some()) {
+            return Err(LiveError::NothingAnswered(name.clone()));
+        }
+        Ok(Some(RawCell {
+            facts: CellFacts {
+                schema: SCHEMA,
+                name: name.clone(),
+                seed,
+                simulated: self.simulated,
+                profile: self.model.clone(),
+                workers: self.deployment.workers(),
+                window_begin_s: seconds(begin),
+                window_end_s: seconds(end),
+                begun_ms: Some(begun_ms),
+                steady,
+                mode_confirmed: mode_confirmed && still_confirmed,
+                slots: counted.as_ref().and_then(|counted| counted.slots),
+                server: counted.as_ref().and_then(server_counters),
+                speculation: counted.as_ref().and_then(speculation),
+                virtual_run: None,
+                itl,
+            },
+            records,
+        }))
+    }
+
+    fn stage(&mut self, stage: Stage) {
+        (self.watcher)(News::Stage(stage));
+    }
+
+    fn generator(
+        &self,
+        name: &CellName,
+        seed: u64,
+        collector: &Collector,
+        tasks: &TaskTracker,
+    ) -> Result<LoadGenerator, LiveError> {
+        let Load {
+            settings,
+            starters,
+            unique,
+        } = self.load(name.concurrency)?;
+        let config = LiveConfig {
+            settings,
+            seed,
+            unique,
+            warmup: Duration::ZERO,
+            unix_ms: (self.unix_ms)(),
+        };
+        let parts = loadgen::LiveParts {
+            client: self.client.clone(),
+            starters,
+            user_model: None,
+            registry: Registry::new(),
+            clock: self.clock,
+            records: Some(collector.sink()),
+        };
+        Ok(LoadGenerator::spawn(config, parts, tasks)?)
+    }
+
+    /// The workload in the words of a load generator.
+    fn load(&self, concurrency: u32) -> Result<Load, LiveError> {
+        let workload = Workload::find(&self.folder.plan().workload).map_err(|error| PlanError {
+            field: "workload",
+            problem: error.to_string(),
+        })?;
+        let script = &workload.script;
+        let (pool, unique) = match script.starters {
+            Starters::Shared { pool, .. } => (pool as usize, false),
+            Starters::Unique => (self.starters.len(), true),
+        };
+        if pool > self.starters.len() {
+            let problem = format!("{pool} texts are needed and {} there", self.starters.len());
+            let field = "workload";
+            return Err(PlanError { field, problem }.into());
+        }
+        let think = &script.think_time;
+        Ok(Load {
+            settings: Settings {
+                concurrency,
+                turns: script.turns.clone(),
+                think_time_s: think.start().as_secs_f64()..=think.end().as_secs_f64(),
+                max_tokens: script.max_tokens,
+                starts_per_second: workload.starts_per_second,
+                ..Settings::default()
+            },
+            starters: self.starters[..pool].to_vec(),
+            unique,
+        })
+    }
+
+    /// Waits for the planned time and until load is steady; says whether it became so.
+    async fn warm_up(&mut self, generator: &LoadGenerator, concurrency: u32) -> bool {
+        let planned = self.clock.now() + self.folder.plan().warmup();
+        let latest = planned + SETTLING;
+        let mut steady = false;
+        let clock = self.clock;
+        self.look_until(generator, |generator| {
+            steady = steadiness::is_steady(generator, concurrency);
+            clock.now() >= planned && (steady || clock.now() >= latest)
+        })
+        .await;
+        steady
+    }
+
+    /// Looks once a second, shows what it sees, and goes on when `is_over`.
+    async fn look_until(
+        &mut self,
+        generator: &LoadGenerator,
+        mut is_over: impl FnMut(&LoadGenerator) -> bool,
+    ) {
+        while !is_over(generator) {
+            (self.watcher)(News::Second(&generator.snapshot()));
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+fn difference(before: Option<&Counters>, after: Option<&Counters>) -> Option<Counters> {
+    Some(after?.since(before?))
+}
+
+fn server_counters(counted: &Counters) -> Option<ServerCounters> {
+    Some(ServerCounters {
+        prompt_tokens: counted.prompt_tokens?,
+        cached_tokens: counted.cached_tokens?,
+    })
+}
+
+fn speculation(counted: &Counters) -> Option<Speculation> {
+    let drafts = counted.drafts.filter(|&drafts| drafts > 0)?;
+    Some(Speculation {
+        drafts,
+        drafted_tokens: counted.drafted_tokens?,
+        accepted_tokens: counted.accepted_tokens?,
+    })
+}

@@ -1,0 +1,117 @@
+//! In which order cells are run.
+//!
+//! A deployment drifts: it warms up, its neighbours get busy. If one mode is always measured
+//! first, the drift is counted as its own. So cells are shuffled by default; whoever pays for
+//! each switch of the mode groups them, and the report says so.
+
+use std::str::FromStr;
+
+use contract::random::{Random, mix};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::plan::Plan;
+use crate::raw::CellName;
+
+const SHUFFLE: u64 = 0x04de;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// All cells of a repeat shuffled, by the seed.
+    Random,
+    /// Levels upward; modes forward at one, backward at the next, and the other way round in
+    /// the next repeat.
+    Abba,
+    /// All cells of a mode, then all of the next: as few switches as there can be.
+    Grouped,
+}
+
+impl Order {
+    pub const ALL: [(&str, Self); 3] = [
+        ("random", Self::Random),
+        ("abba", Self::Abba),
+        ("grouped", Self::Grouped),
+    ];
+
+    pub fn name(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(_, order)| *order == self);
+        found.map_or("", |(name, _)| name)
+    }
+
+    /// Every cell of a plan, once.
+    pub(crate) fn cells(self, plan: &Plan) -> Vec<CellName> {
+        let repeats = 1..=plan.repeats;
+        match self {
+            Self::Random => repeats.flat_map(|repeat| shuffled(plan, repeat)).collect(),
+            Self::Abba => repeats
+                .flat_map(|repeat| there_and_back(plan, repeat))
+                .collect(),
+            Self::Grouped => {
+                let of_mode = |mode: &String| {
+                    let mode = mode.clone();
+                    let repeats = 1..=plan.repeats;
+                    repeats.flat_map(move |repeat| {
+                        let mode = mode.clone();
+                        let levels = plan.levels.iter();
+                        levels.map(move |&level| cell(&mode, level, repeat))
+                    })
+                };
+                plan.modes.iter().flat_map(of_mode).collect()
+            }
+        }
+    }
+}
+
+fn cell(mode: &str, concurrency: u32, repeat: u32) -> CellName {
+    CellName {
+        mode: mode.to_owned(),
+        concurrency,
+        repeat,
+    }
+}
+
+fn shuffled(plan: &Plan, repeat: u32) -> Vec<CellName> {
+    let mut cells = there_and_back(plan, repeat);
+    let mut random = Random::new(mix(plan.seed, SHUFFLE, u64::from(repeat)));
+    for last in (1..cells.len()).rev() {
+        cells.swap(last, random.below(last + 1));
+    }
+    cells
+}
+
+fn there_and_back(plan: &Plan, repeat: u32) -> Vec<CellName> {
+    let mut cells = Vec::new();
+    for (index, &level) in plan.levels.iter().enumerate() {
+        let forward = plan.modes.iter().map(|mode| cell(mode, level, repeat));
+        match (index + repeat as usize).is_multiple_of(2) {
+            true => cells.extend(forward.rev()),
+            false => cells.extend(forward),
+        }
+    }
+    cells
+}
+
+impl FromStr for Order {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|(known, _)| *known == name);
+        found.map(|&(_, order)| order).ok_or_else(|| {
+            let known = Self::ALL.map(|(name, _)| name).join(", ");
+            format!("no order `{name}`; there are {known}")
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Order {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(input)?;
+        name.parse().map_err(D::Error::custom)
+    }
+}
+
+impl Serialize for Order {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}

@@ -1,0 +1,82 @@
+//! Plans that people ask for by name.
+
+use std::str::FromStr;
+
+use super::Wish;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preset {
+    /// What is run if nothing is said.
+    #[default]
+    Plain,
+    /// As the published measurements: seven levels, six sweeps, 60 s + 300 s. Routing is off,
+    /// then as it was published, then ours.
+    Published,
+    /// Five levels on four replicas: all with routing off, one switch, all with routing on.
+    FiveLevel,
+    /// Enough to see a difference, in a few minutes of real time.
+    Quick,
+}
+
+impl Preset {
+    pub const ALL: [(&str, Self); 3] = [
+        ("published", Self::Published),
+        ("five-level", Self::FiveLevel),
+        ("quick", Self::Quick),
+    ];
+
+    /// All that it says. What a sweep must know is said by each of them.
+    pub(super) fn wish(self) -> Wish {
+        let text = match self {
+            Self::Plain => PLAIN,
+            Self::Published => PUBLISHED,
+            Self::FiveLevel => FIVE_LEVEL,
+            Self::Quick => QUICK,
+        };
+        let wish = Wish::parse(text).expect("presets are tested");
+        match self {
+            Self::Plain => wish,
+            _ => wish.or(Self::Plain.wish()),
+        }
+    }
+}
+
+impl FromStr for Preset {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|(known, _)| *known == name);
+        found.map(|&(_, preset)| preset).ok_or_else(|| {
+            let known = Self::ALL.map(|(name, _)| name).join(", ");
+            format!("no preset `{name}`; there are {known}")
+        })
+    }
+}
+
+const PLAIN: &str = r#"
+levels = "60..180:20"
+modes = "round-robin,kv-blocks,kv"
+repeats = 1
+warmup = "60s"
+window = "300s"
+workload = "specification"
+order = "random"
+"#;
+
+const PUBLISHED: &str = r#"
+repeats = 6
+"#;
+
+const FIVE_LEVEL: &str = r#"
+levels = "40..120:20"
+modes = "round-robin,kv"
+workload = "four-replicas"
+order = "grouped"
+"#;
+
+const QUICK: &str = r#"
+levels = "60,120"
+modes = "round-robin,kv"
+warmup = "30s"
+window = "60s"
+"#;

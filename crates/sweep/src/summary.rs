@@ -1,0 +1,282 @@
+//! What a sweep comes to: the figures of every cell, how sure they are, and what follows.
+//!
+//! Computed from raw cells and nothing else, so whoever has those gets the same summary, byte
+//! for byte. `summary.json` is an interface: fields are added, never renamed. A figure that
+//! does not exist (the percentile of no sample) is `null`, never 0.
+
+use loadgen::by_mode::TurnNumberFigures;
+use serde::Serialize;
+
+use crate::bootstrap::{Difference, Intervals, Resampled};
+use crate::compare::Comparison;
+use crate::figures::{Figures, Pool, figure, percent};
+use crate::guards::{Guard, guards};
+use crate::headline::Headline;
+use crate::raw::{RawCell, Speculation};
+use crate::slo::Objectives;
+use crate::traffic::{Spread, Timeline, Traffic};
+
+/// The version of `summary.json`.
+pub const SCHEMA: u32 = 1;
+
+/// The testbed's name where there is no server.
+pub const VIRTUAL: &str = "virtual";
+
+/// A whole sweep or replay.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    pub schema: u32,
+    /// Equal for equal plans and figures.
+    pub run_id: String,
+    #[serde(flatten)]
+    pub about: About,
+    /// Modes in the order of the plan; the first is what others are compared with.
+    pub modes: Vec<String>,
+    /// Ascending; empty for a replay.
+    pub levels: Vec<u32>,
+    /// Runs that are done, and those that were planned.
+    pub done: usize,
+    pub planned: usize,
+    /// By level, and at each level in the order of the modes.
+    pub cells: Vec<CellSummary>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<Difference>,
+    pub headline: Option<Headline>,
+    /// Beside published measurements, if it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<Comparison>,
+}
+
+/// How a sweep came about.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct About {
+    /// Whether the servers are simulated. Says nothing about the clock: a simulated server may
+    /// be asked in real time.
+    pub simulated: bool,
+    /// `virtual`, or the server's address.
+    pub testbed: String,
+    /// The workload's or the trace's name.
+    pub workload: String,
+    /// The simulated hardware and model, or the model that was asked for.
+    pub profile: String,
+    pub workers: Option<u32>,
+    pub seed: u64,
+    pub repeats: u32,
+    pub warmup_s: f64,
+    pub window_s: f64,
+    pub order: String,
+    /// What to type to get it again.
+    pub command: String,
+}
+
+/// One mode at one level, its runs pooled.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CellSummary {
+    /// The contestant's name.
+    pub mode: String,
+    /// Conversations at once; `null` for a replay, where the trace decides.
+    pub concurrency: Option<u32>,
+    pub runs: u32,
+    /// Sent within the window.
+    pub requests: u64,
+    /// Of those, failed or unfinished.
+    pub errors: u64,
+    pub ttft_ms: Figures,
+    pub tpot_ms: Figures,
+    pub itl_ms: Figures,
+    pub e2e_s: Figures,
+    /// With failed requests as infinitely slow.
+    pub adjusted_ttft_ms: Figures,
+    pub adjusted_e2e_s: Figures,
+    /// Output tokens a second.
+    pub tops: f64,
+    /// Completed requests a second.
+    pub rps: f64,
+    /// Requests a second that meet the objectives by themselves, and in hundredths of all.
+    pub goodput_rps: Option<f64>,
+    pub goodput_pct: Option<f64>,
+    /// By the answers' usage, and as the server counted.
+    pub kv_hit_pct: Option<f64>,
+    pub server_hit_pct: Option<f64>,
+    /// Also in `traffic`; here for readers of earlier versions.
+    pub inflight_spread: Spread,
+    pub traffic: Traffic,
+    /// Sequences that one worker runs at once.
+    pub slots: Option<u32>,
+    /// Requests placed on a full worker while another had room; only simulations know.
+    pub dispatched_past_slots: Option<u64>,
+    /// How late the load generator was, 95th percentile.
+    pub lag_ms_p95: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speculation: Option<SpeculationSummary>,
+    /// By turn number; a trace has none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<TurnNumberFigures>,
+    /// 95 % intervals by the figure's name, such as `ttft_ms_p95`.
+    #[serde(skip_serializing_if = "Intervals::is_empty")]
+    pub intervals: Intervals,
+    /// What makes the cell doubtful.
+    pub guards: Vec<Guard>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SpeculationSummary {
+    /// Accepted in a hundred drafted tokens.
+    pub acceptance_pct: Option<f64>,
+    /// Tokens that a sequence gains in a step that carries a draft: the accepted and one more.
+    pub tokens_per_step: Option<f64>,
+}
+
+/// A summary with what only charts need.
+#[derive(Clone, Debug)]
+pub struct ReportData {
+    pub summary: Summary,
+    /// Of the first run of each mode at the highest level.
+    pub timelines: Vec<(String, Timeline)>,
+}
+
+impl AsRef<Self> for CellSummary {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl CellSummary {
+    pub fn new(
+        mode: &str,
+        concurrency: Option<u32>,
+        pool: Pool<'_>,
+        objectives: Option<&Objectives>,
+    ) -> Self {
+        let requests = pool.measured().count() as u64;
+        let failed = pool.measured().filter(|(_, record)| record.error.is_some());
+        let (ttft_ms, adjusted_ttft_ms) = pool.felt(|record| record.ttft_ms);
+        let (tpot_ms, _) = pool.felt(|record| record.tpot_ms);
+        let (e2e_s, adjusted_e2e_s) = pool.felt(|record| record.e2e_ms.map(|ms| ms / 1e3));
+        let (tokens, ended) = pool.throughput();
+        let (prompt, cached) = pool.usage();
+        let good = objectives.map(|objectives| {
+            let requests = pool.measured();
+            requests
+                .filter(|(_, record)| objectives.met_by(record))
+                .count() as f64
+        });
+        let lags = pool.measured().map(|(_, record)| record.dispatch_lag_ms);
+        let traffic = Traffic::of(pool);
+        let runs = pool.runs;
+        let virtual_runs = runs.iter().filter_map(|run| run.facts.virtual_run);
+        let past_slots = virtual_runs.map(|run| run.dispatched_past_slots);
+        let mut cell = Self {
+            mode: mode.to_owned(),
+            concurrency,
+            runs: runs.len() as u32,
+            requests,
+            errors: failed.count() as u64,
+            ttft_ms,
+            tpot_ms,
+            itl_ms: Figures::of_gaps(&pool.gaps()),
+            e2e_s,
+            adjusted_ttft_ms,
+            adjusted_e2e_s,
+            tops: figure(tokens / pool.seconds()).unwrap_or(0.0),
+            rps: figure(ended / pool.seconds()).unwrap_or(0.0),
+            goodput_rps: good.and_then(|good| figure(good / pool.seconds())),
+            goodput_pct: good.and_then(|good| percent(good, requests as f64)),
+            kv_hit_pct: percent(cached, prompt),
+            server_hit_pct: server_hits(runs),
+            inflight_spread: traffic.inflight_spread,
+            traffic,
+            slots: runs.first().and_then(|run| run.facts.slots),
+            dispatched_past_slots: past_slots.reduce(|sum, more| sum + more),
+            lag_ms_p95: Figures::of(lags.collect()).p95,
+            speculation: speculation(runs),
+            turns: match concurrency {
+                Some(_) => pool.turns(),
+                None => Vec::new(),
+            },
+            intervals: Intervals::new(),
+            guards: Vec::new(),
+        };
+        cell.guards = guards(&cell, runs);
+        cell
+    }
+
+    /// In the same units.
+    pub fn value(&self, figure: &str) -> Option<f64> {
+        let (family, share) = figure.rsplit_once("_p").unwrap_or((figure, ""));
+        let figures = match family {
+            "ttft_ms" => &self.ttft_ms,
+            "tpot_ms" => &self.tpot_ms,
+            "itl_ms" => &self.itl_ms,
+            "e2e_s" => &self.e2e_s,
+            "tops" => return Some(self.tops),
+            "rps" => return Some(self.rps),
+            "kv_hit_pct" => return self.kv_hit_pct,
+            _ => return None,
+        };
+        match share {
+            "50" => figures.p50,
+            "90" => figures.p90,
+            "95" => figures.p95,
+            "99" => figures.p99,
+            _ => None,
+        }
+    }
+}
+
+/// All modes at one level: their cells with intervals, and each against the first.
+pub(crate) fn level(
+    concurrency: u32,
+    modes: &[(&str, &[RawCell])],
+    objectives: &Objectives,
+    seed: u64,
+) -> (Vec<CellSummary>, Vec<Difference>) {
+    let pools: Vec<Pool<'_>> = modes.iter().map(|&(_, runs)| Pool { runs }).collect();
+    let resampled = Resampled::new(&pools, seed ^ u64::from(concurrency));
+    let mut cells = Vec::new();
+    let mut differences = Vec::new();
+    for (index, (&(mode, _), &pool)) in modes.iter().zip(&pools).enumerate() {
+        let mut cell = CellSummary::new(mode, Some(concurrency), pool, Some(objectives));
+        cell.intervals = resampled.intervals(index);
+        cells.push(cell);
+        if index > 0 {
+            let compared = resampled.differences(index, 0).into_iter();
+            differences.extend(compared.map(|one| Difference {
+                concurrency,
+                mode: mode.to_owned(),
+                against: modes[0].0.to_owned(),
+                figure: one.figure,
+                value: one.value,
+                reference: one.reference,
+                change_pct: one.change_pct,
+                interval: one.interval,
+                verdict: one.verdict,
+            }));
+        }
+    }
+    (cells, differences)
+}
+
+fn server_hits(runs: &[RawCell]) -> Option<f64> {
+    let (mut prompt, mut cached) = (0, 0);
+    for run in runs {
+        let counted = run.facts.server?;
+        prompt += counted.prompt_tokens;
+        cached += counted.cached_tokens;
+    }
+    percent(cached as f64, prompt as f64)
+}
+
+fn speculation(runs: &[RawCell]) -> Option<SpeculationSummary> {
+    let counted = runs.iter().filter_map(|run| run.facts.speculation);
+    let total = counted.reduce(|sum, more| Speculation {
+        drafts: sum.drafts + more.drafts,
+        drafted_tokens: sum.drafted_tokens + more.drafted_tokens,
+        accepted_tokens: sum.accepted_tokens + more.accepted_tokens,
+    })?;
+    let accepted = total.accepted_tokens as f64;
+    Some(SpeculationSummary {
+        acceptance_pct: percent(accepted, total.drafted_tokens as f64),
+        tokens_per_step: figure(1.0 + accepted / total.drafts as f64),
+    })
+}
