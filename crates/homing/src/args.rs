@@ -6,21 +6,21 @@
 
 mod laboratory;
 mod loadgen;
+mod sweep;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ::sweep::Objectives;
+use ::sweep::slo::ObjectiveError;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use console::Slos;
 use router::{BlockWeights, Mode, ModeName};
-use sweep::Objectives;
-use sweep::slo::ObjectiveError;
 
-pub(crate) use self::laboratory::{
-    LaboratoryArgs, LearningArgs, ReplayArgs, SweepArgs, TraceFormat,
-};
+pub(crate) use self::laboratory::{LearningArgs, ReplayArgs, TraceFormat};
 pub(crate) use self::loadgen::LoadgenArgs;
+pub(crate) use self::sweep::{SweepArgs, SweepCommand};
 
 /// Sends every turn of an LLM conversation home: to the replica that already holds its KV
 /// cache.
@@ -50,11 +50,17 @@ pub(crate) enum Command {
     /// minute while it runs, then prints a table of the whole run.
     #[command(after_help = loadgen::after_help())]
     Loadgen(Box<LoadgenArgs>),
-    /// Hours of load in seconds: modes and load levels side by side, on simulated workers
+    /// Routing modes and load levels side by side, on simulated workers or on a running server
     ///
-    /// Drives the shipped router, scheduler and block pool in virtual time and writes
-    /// summary.json and cells.csv. The same seed gives the same figures.
-    #[command(after_help = laboratory::SWEEP_EXAMPLES)]
+    /// Runs every mode at every level, keeps a line for each request, and writes a report with
+    /// intervals, a baseline for the console and exports. With --virtual, hours of load take
+    /// seconds and the same seed gives the same report, byte for byte. Run again with the same
+    /// plan and folder, it goes on where it was interrupted.
+    #[command(
+        after_help = sweep::EXAMPLES,
+        args_conflicts_with_subcommands = true,
+        subcommand_negates_reqs = true
+    )]
     Sweep(Box<SweepArgs>),
     /// A recorded trace in several modes, on simulated workers
     #[command(after_help = laboratory::REPLAY_EXAMPLES)]
@@ -131,7 +137,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) workers: Option<u32>,
     /// Simulated hardware and model: a built-in profile's name or the path of a TOML file
-    #[arg(long, default_value = engine::sim::DEFAULT_PROFILE, help_heading = "Workers")]
+    #[arg(long, default_value = engine::sim::PUBLISHED_PROFILE, help_heading = "Workers")]
     pub(crate) profile: String,
     /// Seed of everything random; the same seed gives the same answers
     #[arg(long, default_value_t = 42, help_heading = "Workers")]

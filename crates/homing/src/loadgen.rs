@@ -200,7 +200,10 @@ async fn user_model(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<Option<U
 }
 
 /// Asks what is served, which also tells whether the address and the key are right.
-async fn find_model(client: &Client, wanted: Option<&str>) -> anyhow::Result<ServedModel> {
+pub(crate) async fn find_model(
+    client: &Client,
+    wanted: Option<&str>,
+) -> anyhow::Result<ServedModel> {
     let base = client.target().base();
     let unlisted = |name: &str| ServedModel {
         name: name.to_owned(),
@@ -248,7 +251,7 @@ fn hint(failure: &Failure) -> &'static str {
     clippy::disallowed_methods,
     reason = "this crate is the reader of the environment"
 )]
-fn key(name: &str) -> anyhow::Result<String> {
+pub(crate) fn key(name: &str) -> anyhow::Result<String> {
     std::env::var(name).with_context(|| format!("the environment variable {name}"))
 }
 

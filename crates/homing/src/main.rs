@@ -14,6 +14,7 @@ mod loadgen;
 mod pages;
 mod print;
 mod simulation;
+mod sweep;
 
 use std::process::ExitCode;
 
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Demo(args) => demo::run(args),
         Command::Loadgen(args) => return loadgen::run(&args),
-        Command::Sweep(args) => laboratory::sweep(&args),
+        Command::Sweep(args) => return sweep::run(&args),
         Command::Replay(args) => laboratory::replay(&args),
         Command::Learning(args) => laboratory::learning::run(&args),
         Command::Config {

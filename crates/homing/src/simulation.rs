@@ -15,7 +15,7 @@ const OPENING: &str = "[simulated]\n\n";
 
 /// A built-in profile by name, or one from a file.
 pub(crate) fn profile(name: &str) -> anyhow::Result<Profile> {
-    Ok(sweep::find_profile(Some(name))?)
+    Ok(::sweep::find_profile(Some(name))?)
 }
 
 /// The articles in the tokens of the served model.

@@ -70,6 +70,16 @@ impl Samples {
     }
 }
 
+impl Samples {
+    /// The nearest rank of one share, in seconds.
+    pub fn percentile(&self, share: f64) -> Option<f64> {
+        let mut nanos = self.nanos.clone();
+        let rank = nearest_rank(share, nanos.len() as u64) as usize;
+        let (_, found, _) = (rank < nanos.len()).then(|| nanos.select_nth_unstable(rank))?;
+        Some(Duration::from_nanos(*found).as_secs_f64())
+    }
+}
+
 /// The position, from 0, of a share among `count` ordered values.
 pub fn nearest_rank(share: f64, count: u64) -> u64 {
     ((share * count as f64).ceil() as u64).saturating_sub(1)
@@ -102,8 +112,11 @@ mod tests {
                 .scaled(1000.0);
             let found = [found.p50, found.p95, found.p99].map(|value| value.round() as u64);
             assert_eq!(found, expected, "{values:?}");
+            let one = samples(values.clone()).percentile(0.95).unwrap() * 1000.0;
+            assert_eq!(one.round() as u64, expected[1], "{values:?}");
         }
         assert_eq!(Samples::default().percentiles(), None);
+        assert_eq!(Samples::default().percentile(0.5), None);
     }
 
     #[test]

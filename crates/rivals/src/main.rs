@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use clap::Parser;
 use rivals::table::markdown;
+use sweep::headline::Headline;
 use sweep::notation::{Levels, duration, levels, speed};
-use sweep::report::SCHEMA;
 use sweep::{
     Contestant, Objectives, ReplayPlan, Setting, SloSummary, Summary, SweepPlan, Trace,
     find_profile, replay, timed,
@@ -114,17 +114,13 @@ fn conversations(args: &Arguments, setting: Setting) -> Summary {
         None => sweep::sweep(&plan, pace),
     });
     let slo = args.slo.clone();
-    let slo = slo.map(|objectives| SloSummary::new(objectives, &cells));
+    let headline = slo.map(|objectives| Headline {
+        slo: SloSummary::new(objectives, &cells),
+        crossovers: Vec::new(),
+    });
     Summary {
-        schema: SCHEMA,
-        seed: plan.seed,
-        profile: plan.profile.name,
-        simulated: true,
-        workload: plan.workload.name,
-        workers: plan.workers,
-        cells,
-        comparison: None,
-        slo,
+        headline,
+        ..Summary::of_cells(plan.about(), cells)
     }
 }
 
@@ -139,17 +135,7 @@ fn recorded(args: &Arguments, trace: &Path) -> anyhow::Result<Summary> {
     };
     let cells = timed(args.threads, |pace| replay(&plan, pace));
     let name = trace.file_stem().unwrap_or_default().to_string_lossy();
-    Ok(Summary {
-        schema: SCHEMA,
-        seed: plan.seed,
-        profile: plan.profile.name,
-        simulated: true,
-        workload: name.into_owned(),
-        workers: plan.workers,
-        cells,
-        comparison: None,
-        slo: None,
-    })
+    Ok(Summary::of_replay(&plan, &name, cells))
 }
 
 fn contestants(args: &Arguments) -> Vec<Contestant> {
@@ -161,13 +147,13 @@ fn contestants(args: &Arguments) -> Vec<Contestant> {
 
 #[expect(clippy::print_stdout, reason = "the table is what the program is for")]
 fn finish(summary: &Summary, output: &Path) -> anyhow::Result<()> {
-    let folder = output.join(&summary.workload);
+    let folder = output.join(&summary.about.workload);
     summary
         .write(&folder)
         .with_context(|| format!("cannot write results to {}", folder.display()))?;
     println!("{}", markdown(summary));
-    if let Some(slo) = &summary.slo {
-        println!("{}", slo.lines());
+    if let Some(headline) = &summary.headline {
+        println!("{}", headline.slo.lines());
     }
     Ok(())
 }

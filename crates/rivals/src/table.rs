@@ -11,26 +11,24 @@ const HEAD: &str = "\
 
 /// The whole run, under a heading.
 pub fn markdown(summary: &Summary) -> String {
-    let Summary {
-        workload,
-        workers,
-        profile,
-        seed,
-        ..
-    } = summary;
+    let about = &summary.about;
     let mut table = format!(
-        "## {workload}\n\nSimulated: {workers} workers, profile {profile}, seed {seed}.\n\n{HEAD}"
+        "## {}\n\nSimulated: {} workers, profile {}, seed {}.\n\n{HEAD}",
+        about.workload,
+        about.workers.unwrap_or(0),
+        about.profile,
+        about.seed
     );
     for cell in &summary.cells {
         let level = cell.concurrency.map_or("-".to_owned(), |n| n.to_string());
-        let mut fields = vec![level, cell.mode.to_owned()];
+        let mut fields = vec![level, cell.mode.clone()];
         let ttft = cell.ttft_ms;
         fields.extend([ttft.p50, ttft.p95, ttft.p99].map(|value| figure(value, 0)));
         fields.extend([cell.itl_ms.p50, cell.itl_ms.p95].map(|value| figure(value, 1)));
         fields.extend([cell.e2e_s.p50, cell.e2e_s.p95].map(|value| figure(value, 1)));
         fields.push(figure(Some(cell.tops), 0));
         fields.push(figure(cell.kv_hit_pct, 1));
-        fields.push(cell.dispatched_past_slots.to_string());
+        fields.push(cell.dispatched_past_slots.unwrap_or(0).to_string());
         fields.push(cell.errors.to_string());
         writeln!(table, "| {} |", fields.join(" | ")).expect("a string takes any text");
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use contract::random::mix;
 use rivals::{everyone, table};
-use sweep::{CellSummary, Measured, Pace, Setting, Summary, SweepPlan, Workload, sweep};
+use sweep::{Measured, NEVER, Pace, Setting, Summary, SweepPlan, Workload, sweep};
 
 const SMALL: &str = r#"
 about = "small"
@@ -16,7 +16,7 @@ follow_up_tokens = [5, 20]
 max_tokens = 60
 "#;
 
-fn run(level: u32) -> (SweepPlan, Vec<(CellSummary, Measured)>) {
+fn run(level: u32) -> (SweepPlan, Vec<Measured>) {
     let setting = Setting::find("specification", None, None).expect("it is shipped");
     let plan = SweepPlan {
         workload: Workload::parse("small", SMALL).expect("it is valid"),
@@ -32,6 +32,7 @@ fn run(level: u32) -> (SweepPlan, Vec<(CellSummary, Measured)>) {
     let pace = Pace {
         threads: 2,
         progress: &|_| {},
+        stop: &NEVER,
     };
     let cells = sweep(&plan, &pace);
     (plan, cells)
@@ -41,12 +42,15 @@ fn run(level: u32) -> (SweepPlan, Vec<(CellSummary, Measured)>) {
 fn everyone_answers_everything_and_gives_the_same_figures_twice() {
     let (plan, cells) = run(12);
     assert!(cells == run(12).1, "another run gave other figures");
-    let names: Vec<_> = cells.iter().map(|(cell, _)| cell.mode).collect();
+    let names: Vec<_> = cells
+        .iter()
+        .map(|cell| cell.summary.mode.as_str())
+        .collect();
     let planned: Vec<_> = plan.modes.iter().map(|mode| mode.name()).collect();
     assert_eq!(names, planned);
-    for (cell, measured) in &cells {
-        assert_eq!(cell.errors, 0, "{}", cell.mode);
-        assert!(measured.tally.completed > 20, "{}", cell.mode);
+    for Measured { summary, .. } in &cells {
+        assert_eq!(summary.errors, 0, "{}", summary.mode);
+        assert!(summary.requests > 20, "{}", summary.mode);
     }
 }
 
@@ -55,14 +59,22 @@ fn nobody_is_somebody_else_under_another_name() {
     // Four beginnings on three workers and more requests than slots: affinity and load are
     // at odds.
     let (_, cells) = run(300);
-    for (index, (cell, measured)) in cells.iter().enumerate() {
-        for (other, same) in &cells[..index] {
-            assert!(measured != same, "{} and {}", cell.mode, other.mode);
+    for (index, one) in cells.iter().enumerate() {
+        for other in &cells[..index] {
+            let (mode, name) = (&one.summary.mode, &other.summary.mode);
+            let renamed = Measured {
+                summary: sweep::CellSummary {
+                    mode: mode.clone(),
+                    ..other.summary.clone()
+                },
+                ..other.clone()
+            };
+            assert!(*one != renamed, "{mode} and {name}");
         }
     }
     let past = |name| {
-        let cell = cells.iter().find(|(cell, _)| cell.mode == name);
-        cell.map(|(_, measured)| measured.dispatched_past_slots)
+        let cell = cells.iter().find(|cell| cell.summary.mode == name);
+        cell.and_then(|cell| cell.summary.dispatched_past_slots)
     };
     assert_eq!(past("kv"), Some(0));
     assert!(
@@ -74,17 +86,8 @@ fn nobody_is_somebody_else_under_another_name() {
 #[test]
 fn the_table_has_a_row_for_each_contestant() {
     let (plan, cells) = run(3);
-    let summary = Summary {
-        schema: 1,
-        seed: 9,
-        profile: plan.profile.name,
-        simulated: true,
-        workload: plan.workload.name,
-        workers: 3,
-        cells: cells.into_iter().map(|(cell, _)| cell).collect(),
-        comparison: None,
-        slo: None,
-    };
+    let cells = cells.into_iter().map(|cell| cell.summary).collect();
+    let summary = Summary::of_cells(plan.about(), cells);
     let table = table::markdown(&summary);
     assert!(table.starts_with("## small\n\nSimulated: 3 workers, "));
     let rows: Vec<Vec<&str>> = table

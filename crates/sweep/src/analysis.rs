@@ -115,13 +115,22 @@ fn about(folder: &Folder, facts: Option<&CellFacts>) -> About {
     let plan = folder.plan();
     let (planned_profile, planned_workers) = match &plan.testbed {
         Testbed::Virtual { profile, workers } => (profile.clone(), Some(*workers)),
+        Testbed::Story { stages, workers } => {
+            let mut profiles: Vec<&str> = stages.iter().map(|stage| &*stage.profile).collect();
+            profiles.dedup();
+            (profiles.join(", "), Some(*workers))
+        }
         Testbed::Homing { .. } | Testbed::Hooks { .. } => (String::new(), None),
     };
+    let is_story = matches!(plan.testbed, Testbed::Story { .. });
+    let measured_profile = facts
+        .filter(|_| !is_story)
+        .map(|facts| facts.profile.clone());
     About {
         simulated: facts.map_or(planned_workers.is_some(), |facts| facts.simulated),
         testbed: plan.testbed.name().to_owned(),
         workload: plan.workload.clone(),
-        profile: facts.map_or(planned_profile, |facts| facts.profile.clone()),
+        profile: measured_profile.unwrap_or(planned_profile),
         workers: facts.map_or(planned_workers, |facts| facts.workers),
         seed: plan.seed,
         repeats: plan.repeats,

@@ -57,11 +57,13 @@ impl Figures {
         })
     }
 
-    pub(crate) fn of_gaps(gaps: &Histogram) -> Self {
+    /// Of gaps between tokens, in milliseconds.
+    pub fn of_gaps(gaps: &Histogram) -> Self {
         Self::from_shares(|share| gaps.percentile(share).map(|seconds| seconds * 1e3))
     }
 
-    pub(crate) fn from_shares(mut at: impl FnMut(f64) -> Option<f64>) -> Self {
+    /// From whoever knows the value of a share.
+    pub fn from_shares(mut at: impl FnMut(f64) -> Option<f64>) -> Self {
         let [p50, p90, p95, p99] = SHARES.map(|share| at(share).and_then(figure));
         Self { p50, p90, p95, p99 }
     }

@@ -113,8 +113,10 @@ fn answers_of_other_modes(runs: &[RawCell]) -> usize {
             let routing = record.routing.as_ref()?;
             Some((record.sent_s, routing.mode.as_str()))
         });
+        let facts = &run.facts;
+        let expected = facts.router_mode.as_ref().unwrap_or(&facts.name.mode);
         told.filter(move |(sent_s, mode)| {
-            window.contains(sent_s) && *mode != run.facts.name.mode && !mode.is_empty()
+            window.contains(sent_s) && *mode != expected && !mode.is_empty()
         })
     });
     others.count()

@@ -16,7 +16,6 @@ const WATCHED: [(&str, &str); 2] = [("ttft_ms_p50", "TTFT p50"), ("ttft_ms_p95",
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Headline {
-    #[serde(flatten)]
     pub slo: SloSummary,
     pub crossovers: Vec<Crossover>,
 }

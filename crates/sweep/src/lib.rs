@@ -9,6 +9,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`plan`], [`order`] | what is run and in which order, checked |
+//! | [`story`] | the four stages of the demo |
 //! | [`workload`] | what a TOML file says about load and workers, checked |
 //! | `content`, `dialogue` | plans become tokens |
 //! | [`trace`] | recorded requests become tokens |
@@ -24,7 +25,7 @@
 //! | [`guards`] | what makes a cell doubtful |
 //! | [`headline`], [`slo`] | the highest load under objectives, and where modes cross |
 //! | [`summary`], [`analysis`] | all of it together |
-//! | [`report`] | JSON, CSV and a table |
+//! | [`report`], [`publish`] | a summary in every form that somebody reads |
 //! | [`baseline`] | the same for a console to draw |
 //! | [`compare`] | how far a sweep is off from published measurements |
 //! | [`learning`] | how soon what the router learns is as good as knowing |
@@ -45,6 +46,7 @@ pub mod cluster;
 pub mod compare;
 mod content;
 pub mod contestant;
+mod date;
 mod dialogue;
 pub mod figures;
 pub mod folder;
@@ -58,10 +60,12 @@ pub mod meter;
 pub mod notation;
 pub mod order;
 pub mod plan;
+pub mod publish;
 pub mod raw;
 pub mod report;
 pub mod setting;
 pub mod slo;
+pub mod story;
 pub mod summary;
 pub mod trace;
 pub mod traffic;
@@ -78,6 +82,7 @@ pub use folder::{Folder, FolderError, Sitting};
 pub use grid::{Measured, NEVER, Pace, Progress, ReplayPlan, SweepPlan, replay, search, sweep};
 pub use meter::timed;
 pub use plan::{Plan, PlanError, Testbed, Wish};
+pub use publish::publish;
 pub use raw::{CellName, RawCell};
 pub use setting::{Setting, SettingError, find_profile};
 pub use slo::{Objectives, SloSummary};

@@ -149,7 +149,6 @@ impl LiveRun<'_> {
         let mode_confirmed = self.deployment.switch(&name.mode).await?;
         self.deployment.reset().await?;
         let before = self.deployment.counters().await;
-        let begun_ms = (self.unix_ms)();
         let collector = Collector::default();
         let tasks = TaskTracker::new();
         let generator = self.generator(name, seed, &collector, &tasks)?;
@@ -157,7 +156,7 @@ impl LiveRun<'_> {
         generator.start().await;
         let steady = self.warm_up(&generator, name.concurrency).await;
         self.stage(Stage::Measuring);
-        let begin = clock.now();
+        let (begin, measured_from_ms) = (clock.now(), (self.unix_ms)());
         let end = begin + plan.window();
         collector.open(begin, end);
         self.look_until(&generator, |_| clock.now() >= end).await;
@@ -183,13 +182,14 @@ impl LiveRun<'_> {
             facts: CellFacts {
                 schema: SCHEMA,
                 name: name.clone(),
+                router_mode: None,
                 seed,
                 simulated: self.simulated,
                 profile: self.model.clone(),
                 workers: self.deployment.workers(),
                 window_begin_s: seconds(begin),
                 window_end_s: seconds(end),
-                begun_ms: Some(begun_ms),
+                measured_from_ms: Some(measured_from_ms),
                 steady,
                 mode_confirmed: mode_confirmed && still_confirmed,
                 slots: counted.as_ref().and_then(|counted| counted.slots),

@@ -115,3 +115,63 @@ impl Serialize for Order {
         serializer.serialize_str(self.name())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::plan::Wish;
+
+    fn plan(order: &str) -> Plan {
+        let text = format!(
+            "levels = [5, 6, 7]\nmodes = \"round-robin,kv\"\nrepeats = 2\norder = \"{order}\""
+        );
+        Wish::parse(&text).unwrap().resolve(true).unwrap()
+    }
+
+    fn told(order: &str) -> Vec<(String, u32, u32)> {
+        let cells = plan(order).cells().into_iter();
+        cells
+            .map(|cell| (cell.mode, cell.concurrency, cell.repeat))
+            .collect()
+    }
+
+    #[test]
+    fn every_order_has_every_cell_once() {
+        for (name, order) in Order::ALL {
+            assert_eq!(order.name(), name);
+            let cells = told(name);
+            let different: BTreeSet<_> = cells.iter().collect();
+            assert_eq!((cells.len(), different.len()), (12, 12), "{name}");
+            assert_eq!(cells, told(name), "{name}: the same each time");
+        }
+    }
+
+    #[test]
+    fn modes_go_there_and_back() {
+        let cells = told("abba");
+        let firsts: Vec<&str> = cells
+            .iter()
+            .step_by(2)
+            .map(|cell| cell.0.as_str())
+            .collect();
+        let [rr, kv] = ["round-robin", "kv"];
+        // The second repeat begins with the other mode.
+        assert_eq!(firsts, [rr, kv, rr, kv, rr, kv]);
+        assert_eq!((cells[0].1, cells[0].2, cells[6].2), (5, 1, 2));
+    }
+
+    #[test]
+    fn a_shuffle_depends_on_the_seed() {
+        let shuffled = told("random");
+        assert_ne!(shuffled, told("abba"));
+        let other = Plan {
+            seed: 43,
+            ..plan("random")
+        };
+        assert_ne!(other.cells(), plan("random").cells());
+        // Repeats are not mixed: an interrupted sweep has whole ones.
+        assert!(shuffled[..6].iter().all(|cell| cell.2 == 1));
+    }
+}

@@ -23,6 +23,7 @@ use crate::order::Order;
 use crate::raw::CellName;
 use crate::setting::Setting;
 use crate::slo::Objectives;
+use crate::story::{self, Stage};
 use crate::summary::VIRTUAL;
 use crate::workload::Workload;
 
@@ -41,6 +42,9 @@ const MOST_CELLS: usize = 100_000;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Wish {
     pub preset: Option<String>,
+    /// The four stages of the demo instead of modes.
+    #[serde(default)]
+    pub story: bool,
     /// `60,80`, `60..180:20`, or a list of numbers.
     #[serde(default, deserialize_with = "words")]
     pub levels: Option<String>,
@@ -102,6 +106,8 @@ pub struct Plan {
 pub enum Testbed {
     /// Simulated workers in simulated time.
     Virtual { profile: String, workers: u32 },
+    /// The same, with an engine for each stage of a story.
+    Story { stages: Vec<Stage>, workers: u32 },
     /// A running `homing`, driven through its API.
     Homing {
         target: String,
@@ -122,7 +128,7 @@ impl Testbed {
     /// For people.
     pub fn name(&self) -> &str {
         match self {
-            Self::Virtual { .. } => VIRTUAL,
+            Self::Virtual { .. } | Self::Story { .. } => VIRTUAL,
             Self::Homing { target, .. } | Self::Hooks { target, .. } => target,
         }
     }
@@ -139,6 +145,7 @@ impl Wish {
     pub fn or(self, other: Self) -> Self {
         Self {
             preset: self.preset.or(other.preset),
+            story: self.story || other.story,
             levels: self.levels.or(other.levels),
             modes: self.modes.or(other.modes),
             repeats: self.repeats.or(other.repeats),
@@ -163,6 +170,7 @@ impl Wish {
     pub fn resolve(self, is_virtual: bool) -> Result<Plan, PlanError> {
         let preset = match &self.preset {
             Some(name) => name.parse::<Preset>().map_err(bad("preset"))?,
+            None if self.story => Preset::Story,
             None => Preset::default(),
         };
         let wish = self.or(preset.wish());
@@ -218,6 +226,16 @@ impl Wish {
     /// Names of the router's modes, or any words that a command understands.
     fn modes(&self, is_virtual: bool) -> Result<Vec<String>, PlanError> {
         let text = self.modes.as_deref().unwrap_or_default();
+        if self.story && self.modes.is_none() {
+            return Ok(story::stages()
+                .into_iter()
+                .map(|stage| stage.name)
+                .collect());
+        }
+        if self.story {
+            let problem = "a story has its own stages; leave out one of the two";
+            return Err(bad("modes")(problem.to_owned()));
+        }
         let free = !is_virtual && self.set_mode_command.is_some();
         let mut modes: Vec<String> = Vec::new();
         for name in text.split(',').map(str::trim) {
@@ -247,11 +265,25 @@ impl Wish {
                 return Err(bad("target")(problem.to_owned()));
             }
             // Also checks that load and workers fit each other.
-            let found = Setting::find(workload, self.profile.as_deref(), self.workers);
-            let found = found.map_err(|error| {
-                let field = error.field();
-                bad(field)(whole_story(&error))
-            })?;
+            let find = |profile: Option<&str>| {
+                Setting::find(workload, profile, self.workers).map_err(|error| {
+                    let field = error.field();
+                    bad(field)(whole_story(&error))
+                })
+            };
+            if self.story {
+                if self.profile.is_some() {
+                    let problem = "a story has an engine for each of its stages";
+                    return Err(bad("profile")(problem.to_owned()));
+                }
+                let stages = story::stages();
+                let mut workers = 0;
+                for stage in &stages {
+                    workers = find(Some(&stage.profile))?.workers;
+                }
+                return Ok(Testbed::Story { stages, workers });
+            }
+            let found = find(self.profile.as_deref())?;
             return Ok(Testbed::Virtual {
                 profile: self
                     .profile
@@ -273,6 +305,11 @@ impl Wish {
                 let problem = "a running server has its own; only virtual sweeps choose";
                 return Err(bad(field)(problem.to_owned()));
             }
+        }
+        if self.story && self.set_mode_command.is_none() {
+            let problem = "a running server cannot change its engines by itself; \
+                           say how a stage is deployed: round-robin, kv, kv+draft, kv+eagle3";
+            return Err(bad("set-mode-command")(problem.to_owned()));
         }
         Workload::find(workload)
             .map_err(|error| bad("workload")(whole_story(&error)))?
@@ -310,6 +347,18 @@ impl Plan {
         Duration::from_secs_f64(self.window_s)
     }
 
+    pub fn is_virtual(&self) -> bool {
+        matches!(
+            self.testbed,
+            Testbed::Virtual { .. } | Testbed::Story { .. }
+        )
+    }
+
+    fn is_story(&self) -> bool {
+        let stages = story::stages();
+        self.modes.iter().eq(stages.iter().map(|stage| &stage.name))
+    }
+
     /// The runs in the order in which they are made.
     pub fn cells(&self) -> Vec<CellName> {
         self.order.cells(self)
@@ -337,6 +386,7 @@ impl Plan {
                 word("profile", profile);
                 word("workers", &workers.to_string());
             }
+            Testbed::Story { workers, .. } => word("workers", &workers.to_string()),
             Testbed::Homing { target, model } => {
                 word("target", target);
                 model.iter().for_each(|model| word("model", model));
@@ -364,14 +414,18 @@ impl Plan {
         let levels: Vec<String> = self.levels.iter().map(u32::to_string).collect();
         word("workload", &self.workload);
         word("levels", &levels.join(","));
-        word("modes", &self.modes.join(","));
+        match self.is_story() {
+            true => words.insert(1, "--story".to_owned()),
+            false => words.push(format!("--modes {}", quoted(&self.modes.join(",")))),
+        }
+        let mut word = |flag: &str, value: &str| words.push(format!("--{flag} {}", quoted(value)));
         word("repeats", &self.repeats.to_string());
         word("warmup", &format!("{}s", self.warmup_s));
         word("window", &format!("{}s", self.window_s));
         word("order", self.order.name());
         word("slo", &self.slo.notation());
         word("seed", &self.seed.to_string());
-        if matches!(self.testbed, Testbed::Virtual { .. }) {
+        if self.is_virtual() {
             words.insert(1, "--virtual".to_owned());
         }
         words.join(" ")

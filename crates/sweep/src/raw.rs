@@ -65,6 +65,9 @@ pub struct CellFacts {
     pub schema: u32,
     #[serde(flatten)]
     pub name: CellName,
+    /// The router's mode, where the cell is called otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub router_mode: Option<String>,
     /// Of the conversations: the same in all modes and levels of a repeat.
     pub seed: u64,
     pub simulated: bool,
@@ -76,9 +79,9 @@ pub struct CellFacts {
     /// On the clock of the records.
     pub window_begin_s: f64,
     pub window_end_s: f64,
-    /// When the run began, in Unix milliseconds; simulated time has no date.
+    /// When the window began, in Unix milliseconds; simulated time has no date.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub begun_ms: Option<u64>,
+    pub measured_from_ms: Option<u64>,
     /// Whether load was steady when the window began.
     pub steady: bool,
     /// Whether the deployment said that it routed in this mode.

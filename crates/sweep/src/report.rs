@@ -1,5 +1,8 @@
 //! A summary for people and for scripts: JSON, CSV and a table.
 
+pub mod exports;
+pub mod markdown;
+
 use std::fmt::Write as _;
 use std::path::Path;
 

@@ -4,12 +4,16 @@
 //! for byte. `summary.json` is an interface: fields are added, never renamed. A figure that
 //! does not exist (the percentile of no sample) is `null`, never 0.
 
+use std::collections::BTreeSet;
+
 use loadgen::by_mode::TurnNumberFigures;
 use serde::Serialize;
 
+use crate::baseline::baseline;
 use crate::bootstrap::{Difference, Intervals, Resampled};
 use crate::compare::Comparison;
 use crate::figures::{Figures, Pool, figure, percent};
+use crate::grid::ReplayPlan;
 use crate::guards::{Guard, guards};
 use crate::headline::Headline;
 use crate::raw::{RawCell, Speculation};
@@ -41,6 +45,8 @@ pub struct Summary {
     pub cells: Vec<CellSummary>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<Difference>,
+    /// In the file: `slo` and `crossovers`.
+    #[serde(flatten)]
     pub headline: Option<Headline>,
     /// Beside published measurements, if it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,6 +121,9 @@ pub struct CellSummary {
     /// 95 % intervals by the figure's name, such as `ttft_ms_p95`.
     #[serde(skip_serializing_if = "Intervals::is_empty")]
     pub intervals: Intervals,
+    /// From the first window's begin to the last one's end, in Unix milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured_ms: Option<(u64, u64)>,
     /// What makes the cell doubtful.
     pub guards: Vec<Guard>,
 }
@@ -125,6 +134,51 @@ pub struct SpeculationSummary {
     pub acceptance_pct: Option<f64>,
     /// Tokens that a sequence gains in a step that carries a draft: the accepted and one more.
     pub tokens_per_step: Option<f64>,
+}
+
+impl Summary {
+    /// Of experiments that compare contestants without pairing them.
+    pub fn of_cells(about: About, cells: Vec<CellSummary>) -> Self {
+        let mut modes: Vec<String> = Vec::new();
+        for cell in &cells {
+            if !modes.contains(&cell.mode) {
+                modes.push(cell.mode.clone());
+            }
+        }
+        let levels: BTreeSet<u32> = cells.iter().filter_map(|cell| cell.concurrency).collect();
+        let runs: u32 = cells.iter().map(|cell| cell.runs).sum();
+        Self {
+            schema: SCHEMA,
+            run_id: baseline(&about, &cells, "", 0).run_id,
+            about,
+            modes,
+            levels: levels.into_iter().collect(),
+            done: runs as usize,
+            planned: runs as usize,
+            cells,
+            differences: Vec::new(),
+            headline: None,
+            comparison: None,
+        }
+    }
+
+    /// Of a trace's replay.
+    pub fn of_replay(plan: &ReplayPlan, trace: &str, cells: Vec<CellSummary>) -> Self {
+        let about = About {
+            simulated: true,
+            testbed: VIRTUAL.to_owned(),
+            workload: trace.to_owned(),
+            profile: plan.profile.name.clone(),
+            workers: Some(plan.workers),
+            seed: plan.seed,
+            repeats: 1,
+            warmup_s: 0.0,
+            window_s: 0.0,
+            order: String::new(),
+            command: String::new(),
+        };
+        Self::of_cells(about, cells)
+    }
 }
 
 /// A summary with what only charts need.
@@ -195,6 +249,7 @@ impl CellSummary {
                 None => Vec::new(),
             },
             intervals: Intervals::new(),
+            measured_ms: measured_ms(runs),
             guards: Vec::new(),
         };
         cell.guards = guards(&cell, runs);
@@ -255,6 +310,15 @@ pub(crate) fn level(
         }
     }
     (cells, differences)
+}
+
+fn measured_ms(runs: &[RawCell]) -> Option<(u64, u64)> {
+    let windows = runs.iter().filter_map(|run| {
+        let from = run.facts.measured_from_ms?;
+        let window = run.window();
+        Some((from, from + ((window.end - window.start) * 1e3) as u64))
+    });
+    windows.reduce(|(from, to), (begin, end)| (from.min(begin), to.max(end)))
 }
 
 fn server_hits(runs: &[RawCell]) -> Option<f64> {

@@ -1,5 +1,6 @@
 //! A sweep in virtual time, written to its folder cell by cell.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use router::{BlockWeights, Mode, ModeName};
@@ -39,11 +40,11 @@ pub enum VirtualError {
 impl VirtualRun<'_> {
     /// Makes the runs that are left and says how many there were.
     pub fn run(&self) -> Result<usize, VirtualError> {
-        let plan = sweep_plan(self.folder.plan())?;
+        let scenes = scenes(self.folder.plan())?;
         let outcome = metered(self.threads, self.stop, |pace| {
             let outcome = match self.search {
-                false => self.runs(&plan, &self.folder.left(), pace),
-                true => self.search(&plan, pace),
+                false => self.runs(&scenes, &self.folder.left(), pace),
+                true => self.search(&scenes, pace),
             };
             let efforts = outcome.as_ref().map_or(Vec::new(), Clone::clone);
             (outcome, efforts)
@@ -53,7 +54,7 @@ impl VirtualRun<'_> {
 
     fn runs(
         &self,
-        plan: &SweepPlan,
+        scenes: &BTreeMap<String, Scene>,
         cells: &[CellName],
         pace: &Pace<'_>,
     ) -> Result<Vec<Effort>, FolderError> {
@@ -61,10 +62,16 @@ impl VirtualRun<'_> {
         let jobs: Vec<_> = cells
             .iter()
             .filter_map(|name| {
-                let mode = contestant(&name.mode)?;
+                let scene = scenes.get(&name.mode)?;
                 let folder = &folder;
                 let run = move || {
-                    let raw = run_cell(&plan.cell(mode, name.concurrency, name.repeat));
+                    let cell = scene.plan.cell(scene.mode, name.concurrency, name.repeat);
+                    let mut raw = run_cell(&cell);
+                    if raw.facts.name.mode != name.mode {
+                        let mode = &mut raw.facts.name.mode;
+                        let called = std::mem::replace(mode, name.mode.clone());
+                        raw.facts.router_mode = Some(called);
+                    }
                     raw.write(folder)?;
                     Ok(Effort::of(&[raw]))
                 };
@@ -79,8 +86,13 @@ impl VirtualRun<'_> {
         done.into_iter().collect::<Result<_, FolderError>>()
     }
 
-    fn search(&self, plan: &SweepPlan, pace: &Pace<'_>) -> Result<Vec<Effort>, FolderError> {
-        let (wanted, levels) = (self.folder.plan(), &plan.levels);
+    fn search(
+        &self,
+        scenes: &BTreeMap<String, Scene>,
+        pace: &Pace<'_>,
+    ) -> Result<Vec<Effort>, FolderError> {
+        let wanted = self.folder.plan();
+        let levels = &wanted.levels;
         let mut efforts = Vec::new();
         let mut problem = None;
         slo::search(levels, &wanted.modes, &wanted.slo, |level, modes| {
@@ -104,7 +116,7 @@ impl VirtualRun<'_> {
                 },
                 ..*pace
             };
-            let outcome = self.runs(plan, &left, &pace).and_then(|more| {
+            let outcome = self.runs(scenes, &left, &pace).and_then(|more| {
                 efforts.extend(more);
                 modes.iter().map(|mode| self.judged(mode, level)).collect()
             });
@@ -131,31 +143,47 @@ impl VirtualRun<'_> {
     }
 }
 
-/// A mode of the router by its name, with default parameters.
-fn contestant(name: &str) -> Option<Contestant> {
-    let name: ModeName = name.parse().ok()?;
-    Some(Mode::new(name, BlockWeights::default()).into())
+/// How the cells of a mode, or of a story's stage, are run.
+struct Scene {
+    mode: Contestant,
+    plan: SweepPlan,
 }
 
-fn sweep_plan(plan: &Plan) -> Result<SweepPlan, SettingError> {
-    let (profile, workers) = match &plan.testbed {
-        Testbed::Virtual { profile, workers } => (Some(profile.as_str()), Some(*workers)),
-        Testbed::Homing { .. } | Testbed::Hooks { .. } => (None, None),
-    };
-    let setting = Setting::find(&plan.workload, profile, workers)?;
-    Ok(SweepPlan {
-        workload: setting.workload,
-        profile: setting.profile,
-        workers: setting.workers,
-        modes: plan
-            .modes
-            .iter()
-            .filter_map(|mode| contestant(mode))
-            .collect(),
-        levels: plan.levels.clone(),
-        repeats: plan.repeats,
-        seed: plan.seed,
-        warmup: plan.warmup(),
-        window: plan.window(),
-    })
+/// By the name of the mode or stage.
+fn scenes(plan: &Plan) -> Result<BTreeMap<String, Scene>, SettingError> {
+    let mut scenes = BTreeMap::new();
+    for name in &plan.modes {
+        let (mode, profile, workers) = match &plan.testbed {
+            Testbed::Virtual { profile, workers } => (name, profile, *workers),
+            Testbed::Story { stages, workers } => {
+                let Some(stage) = stages.iter().find(|stage| stage.name == *name) else {
+                    continue;
+                };
+                (&stage.mode, &stage.profile, *workers)
+            }
+            // Somebody else's.
+            Testbed::Homing { .. } | Testbed::Hooks { .. } => continue,
+        };
+        // A plan has modes that exist.
+        let Ok(mode) = mode.parse::<ModeName>() else {
+            continue;
+        };
+        let setting = Setting::find(&plan.workload, Some(profile), Some(workers))?;
+        let scene = Scene {
+            mode: Mode::new(mode, BlockWeights::default()).into(),
+            plan: SweepPlan {
+                workload: setting.workload,
+                profile: setting.profile,
+                workers,
+                modes: Vec::new(),
+                levels: plan.levels.clone(),
+                repeats: plan.repeats,
+                seed: plan.seed,
+                warmup: plan.warmup(),
+                window: plan.window(),
+            },
+        };
+        scenes.insert(name.clone(), scene);
+    }
+    Ok(scenes)
 }

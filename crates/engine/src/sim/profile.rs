@@ -50,6 +50,10 @@ const SHIPPED: &[(&str, &str)] = &[
         include_str!("../../profiles/h200-llama-70b-fp8-published.toml"),
     ),
     (
+        "h200-llama-70b-fp8-draft",
+        include_str!("../../profiles/h200-llama-70b-fp8-draft.toml"),
+    ),
+    (
         "h200-llama-70b-fp8-eagle3",
         include_str!("../../profiles/h200-llama-70b-fp8-eagle3.toml"),
     ),

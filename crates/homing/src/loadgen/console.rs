@@ -8,10 +8,10 @@ use ::console::{
     System, SystemView,
 };
 use ::loadgen::LoadGenerator;
+use ::sweep::Objectives;
 use anyhow::Context as _;
 use contract::Access;
 use serde_json::Value;
-use sweep::Objectives;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

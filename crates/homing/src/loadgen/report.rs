@@ -5,8 +5,9 @@ use std::fmt::{self, Display};
 use ::loadgen::snapshot::{ConversationCounts, LastFailure, TotalCounts};
 use ::loadgen::totals::Totals;
 use ::loadgen::{Percentiles, Snapshot, TurnType};
-use sweep::Objectives;
-use sweep::report::{CellSummary, Figures, SpreadSummary};
+use ::sweep::CellSummary;
+use ::sweep::Objectives;
+use ::sweep::figures::Figures;
 
 #[derive(Debug)]
 pub(super) struct Report {
@@ -83,31 +84,18 @@ impl Report {
 
 /// In the form in which objectives are judged.
 fn cell(totals: &Totals) -> CellSummary {
-    let figures = |percentiles: Option<Percentiles>, factor: f64| {
-        percentiles.map_or(Figures::default(), |percentiles| {
-            let Percentiles { p50, p95, p99 } = percentiles.scaled(factor);
-            Figures {
-                p50: Some(p50),
-                p95: Some(p95),
-                p99: Some(p99),
-            }
-        })
+    let figures = |samples: &::loadgen::Samples, factor: f64| {
+        Figures::from_shares(|share| Some(samples.percentile(share)? * factor))
     };
     CellSummary {
-        mode: "live",
-        concurrency: None,
+        mode: "live".to_owned(),
         requests: totals.requests,
         errors: totals.failed(),
-        ttft_ms: figures(totals.ttft.percentiles(), 1e3),
-        tpot_ms: figures(totals.tpot.percentiles(), 1e3),
-        itl_ms: figures(totals.itl.percentiles(), 1e3),
-        e2e_s: figures(totals.e2e.percentiles(), 1.0),
-        tops: totals.tokens_per_second(),
-        rps: totals.requests_per_second(),
-        kv_hit_pct: None,
-        inflight_spread: SpreadSummary { mean: None, max: 0 },
-        dispatched_past_slots: 0,
-        turns: Vec::new(),
+        ttft_ms: figures(&totals.ttft, 1e3),
+        tpot_ms: figures(&totals.tpot, 1e3),
+        itl_ms: Figures::of_gaps(&totals.itl),
+        e2e_s: figures(&totals.e2e, 1.0),
+        ..CellSummary::default()
     }
 }
 

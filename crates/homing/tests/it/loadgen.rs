@@ -8,12 +8,12 @@ use std::process::{Child, Command, Output, Stdio};
 use loadgen::{RequestRecord, TurnType};
 use serde_json::Value;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_homing");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_homing");
 
 /// A demo on free ports, ended with the test.
 pub(crate) struct Demo {
     process: Child,
-    url: String,
+    pub(crate) url: String,
     /// Host and port of the console.
     pub(crate) console: String,
 }

@@ -8,5 +8,6 @@ mod failures;
 mod loadgen;
 mod same_system;
 mod serving;
+mod sweep;
 mod virtual_time;
 mod waiting;

@@ -1,12 +1,16 @@
 //! Small clusters: nothing is lost, everything is given back, figures can be believed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::sim::Profile;
 
 use super::*;
-use crate::cell::{CellPlan, Measured, run_cell, run_recorded};
-use crate::grid::{Pace, ReplayPlan, replay};
+use crate::cell::{CellPlan, run_cell, run_recorded};
+use crate::figures::Pool;
+use crate::grid::{NEVER, Pace, ReplayPlan, replay};
+use crate::raw::RawCell;
+use crate::summary::CellSummary;
 use crate::trace::Trace;
 use crate::workload::Workload;
 
@@ -42,10 +46,20 @@ fn with_cell<T>(
         workers: 3,
         mode,
         level,
+        repeat: 1,
         seed: 11,
         warmup: Duration::from_secs(5),
         window: Duration::from_secs(20),
     })
+}
+
+fn summary(run: &RawCell) -> CellSummary {
+    let runs = std::slice::from_ref(run);
+    CellSummary::new("", Some(0), Pool { runs }, None)
+}
+
+fn run_summary(plan: &CellPlan<'_>) -> CellSummary {
+    summary(&run_cell(plan))
 }
 
 const MODES: [&str; 6] = [
@@ -110,10 +124,9 @@ fn a_dead_workers_requests_are_served_by_the_others() {
          [[changes]]\nat_s = 15\nworker = 1\nreturns = true\n",
     );
     for mode in MODES {
-        let measured = with_cell(&workload, mode, 30, run_cell);
-        let tally = &measured.tally;
-        assert!(tally.errors > 0, "{mode}: streams broke off");
-        assert!(tally.errors <= 30, "{mode}: {} errors", tally.errors);
+        let errors = with_cell(&workload, mode, 30, run_summary).errors;
+        assert!(errors > 0, "{mode}: streams broke off");
+        assert!(errors <= 30, "{mode}: {errors} errors");
         let records = with_cell(&workload, mode, 30, run_recorded);
         let at = |second| Moment::ZERO + Duration::from_secs(second);
         let on_it = records.iter().filter(|record| record.worker == WorkerId(1));
@@ -137,16 +150,16 @@ fn a_fleet_that_is_gone_refuses_and_recovers() {
         }
     }
     for mode in MODES {
-        let measured = with_cell(&small(&changes), mode, 12, run_cell);
-        assert!(measured.tally.errors >= 12, "{mode}");
-        assert!(measured.tally.completed > 50, "{mode}");
+        let cell = with_cell(&small(&changes), mode, 12, run_summary);
+        assert!(cell.errors >= 12, "{mode}");
+        assert!(cell.requests - cell.errors > 50, "{mode}");
     }
 }
 
 #[test]
 fn a_slower_worker_takes_longer() {
-    let run = |more: &str| with_cell(&small(more), "round-robin", 6, run_cell);
-    let median = |measured: &Measured| measured.tally.tpot.percentiles().unwrap().p50;
+    let run = |more: &str| with_cell(&small(more), "round-robin", 6, run_summary);
+    let median = |cell: &CellSummary| cell.tpot_ms.p50.unwrap();
     let (usual, slow) = (
         run(""),
         run(
@@ -156,43 +169,43 @@ fn a_slower_worker_takes_longer() {
     let ratio = median(&slow) / median(&usual);
     assert!((1.9..2.1).contains(&ratio), "{ratio}");
     let later = run("[[changes]]\nat_s = 5\nworker = 0\nspeed = 0.5\n");
-    assert!(later.tally.completed < usual.tally.completed);
+    assert!(later.rps < usual.rps);
 }
 
 #[test]
 fn reuse_shows_in_the_figures() {
     let text = SMALL.replace("{ pool = 3 }", "{ unique = true }");
     let unique = Workload::parse("unique", &text).unwrap();
-    let measured = |mode| with_cell(&unique, mode, 12, run_cell);
-    let (spread, kept) = (measured("round-robin"), measured("kv-blocks"));
-    assert!(kept.tally.hit_rate() > spread.tally.hit_rate());
-    assert!(kept.tally.hit_rate() > 0.5, "{}", kept.tally.hit_rate());
-    let tally = &kept.tally;
-    assert_eq!(tally.requests, tally.e2e.len() as u64);
-    assert_eq!((tally.errors, tally.ttft.len()), (0, tally.e2e.len()));
+    let run = |mode| with_cell(&unique, mode, 12, run_cell);
+    let (spread, kept) = (summary(&run("round-robin")), run("kv-blocks"));
+    let gaps = kept.facts.itl.total();
+    let kept = summary(&kept);
+    assert!(kept.kv_hit_pct > spread.kv_hit_pct);
+    assert!(kept.kv_hit_pct > Some(50.0), "{:?}", kept.kv_hit_pct);
+    assert_eq!(kept.errors, 0);
     // Every answer has 60 tokens, and every token but the first has a gap before it.
-    assert_eq!(tally.itl.total(), 59 * tally.requests);
-    let per_request = tally.tokens_per_second() / tally.requests_per_second();
+    assert_eq!(gaps, 59 * kept.requests);
+    let per_request = kept.tops / kept.rps;
     assert!((58.0..62.0).contains(&per_request), "{per_request}");
+    // What the engines count, admissions, is what the answers say.
+    let (told, counted) = (kept.kv_hit_pct.unwrap(), kept.server_hit_pct.unwrap());
+    assert!((told - counted).abs() < 5.0, "{told} {counted}");
 }
 
 #[test]
 fn past_slots_are_counted_only_while_another_worker_has_room() {
     // Round robin does not look; 12 conversations overfill two slots.
     let uneven = small("[[worker]]\nnumber = 0\nslots = 2\n");
-    let count = |mode| with_cell(&uneven, mode, 12, run_cell).dispatched_past_slots;
-    assert!(count("round-robin") > 0);
-    assert_eq!(count("kv"), 0);
+    let count = |mode| with_cell(&uneven, mode, 12, run_summary).dispatched_past_slots;
+    assert!(count("round-robin") > Some(0));
+    assert_eq!(count("kv"), Some(0));
     let full = small(
         "[[worker]]\nnumber = 0\nslots = 1\n[[worker]]\nnumber = 1\nslots = 1\n[[worker]]\nnumber = 2\nslots = 1\n",
     );
     // With all slots taken all the time, nobody could have done better.
-    let crowd = with_cell(&full, "least-loaded", 30, run_cell);
-    assert!(
-        crowd.dispatched_past_slots <= 30,
-        "{}",
-        crowd.dispatched_past_slots
-    );
+    let crowd = with_cell(&full, "least-loaded", 30, run_summary);
+    let past = crowd.dispatched_past_slots;
+    assert!(past <= Some(30), "{past:?}");
 }
 
 #[test]
@@ -218,18 +231,20 @@ fn a_trace_is_replayed_to_its_end() {
     let pace = Pace {
         threads: 2,
         progress: &|_| {},
+        stop: &NEVER,
     };
     let (real, fast) = (replay(&plan(1.0), &pace), replay(&plan(2.0), &pace));
-    for (summary, measured) in real.iter().chain(&fast) {
+    for cell in real.iter().chain(&fast) {
+        let summary = &cell.summary;
         assert_eq!((summary.requests, summary.errors), (40, 0));
-        assert_eq!(measured.tally.output_tokens, 40 * 20);
+        assert!((summary.tops * cell.effort.simulated_s - 40.0 * 20.0).abs() < 1.0);
         assert_eq!(summary.concurrency, None);
     }
     // The last request is sent at 9.75 s, or in half that time.
-    assert!((9.75..12.0).contains(&real[0].1.simulated.as_secs_f64()));
-    assert!((4.87..7.0).contains(&fast[0].1.simulated.as_secs_f64()));
+    assert!((9.75..12.0).contains(&real[0].effort.simulated_s));
+    assert!((4.87..7.0).contains(&fast[0].effort.simulated_s));
     assert!(
-        real[1].0.kv_hit_pct > Some(70.0),
+        real[1].summary.kv_hit_pct > Some(70.0),
         "two of three blocks come back"
     );
 }

@@ -3,7 +3,7 @@
 use expect_test::expect;
 
 use super::*;
-use crate::report::{Figures, SpreadSummary};
+use crate::figures::Figures;
 
 const TEXT: &str = "\
 # a comment
@@ -15,13 +15,12 @@ fn cell(concurrency: Option<u32>, ttft_p95: Option<f64>) -> CellSummary {
     let figures = |p50, p95| Figures {
         p50: Some(p50),
         p95,
-        p99: None,
+        ..Figures::default()
     };
     CellSummary {
-        mode: "round-robin",
+        mode: "round-robin".to_owned(),
         concurrency,
         requests: 1,
-        errors: 0,
         ttft_ms: figures(250.0, ttft_p95),
         tpot_ms: figures(1.0, None),
         itl_ms: figures(24.0, Some(33.0)),
@@ -29,9 +28,7 @@ fn cell(concurrency: Option<u32>, ttft_p95: Option<f64>) -> CellSummary {
         tops: 2400.0,
         rps: 2.5,
         kv_hit_pct: Some(83.0),
-        inflight_spread: SpreadSummary { mean: None, max: 0 },
-        dispatched_past_slots: 0,
-        turns: Vec::new(),
+        ..CellSummary::default()
     }
 }
 

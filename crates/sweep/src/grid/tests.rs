@@ -27,10 +27,11 @@ starts_per_second = 20
     }
 }
 
-fn run(plan: &SweepPlan, threads: usize) -> Vec<(CellSummary, Measured)> {
+fn run(plan: &SweepPlan, threads: usize) -> Vec<Measured> {
     let pace = Pace {
         threads,
         progress: &|_| {},
+        stop: &NEVER,
     };
     sweep(plan, &pace)
 }
@@ -49,7 +50,7 @@ fn cells_come_in_the_order_of_the_plan_with_repeats_pooled() {
     let cells = run(&plan(), 2);
     let told: Vec<_> = cells
         .iter()
-        .map(|(cell, _)| (cell.concurrency, cell.mode))
+        .map(|cell| (cell.summary.concurrency, cell.summary.mode.as_str()))
         .collect();
     assert_eq!(
         told,
@@ -67,8 +68,8 @@ fn cells_come_in_the_order_of_the_plan_with_repeats_pooled() {
         },
         1,
     );
-    for ((pooled, _), (single, _)) in cells.iter().zip(&single) {
-        assert!(pooled.requests > single.requests * 3 / 2);
+    for (pooled, single) in cells.iter().zip(&single) {
+        assert!(pooled.summary.requests > single.summary.requests * 3 / 2);
     }
 }
 
@@ -81,12 +82,24 @@ fn progress_is_told_after_each_cell_and_ends_at_one() {
             told.lock()
                 .push((progress.done, progress.total, progress.share));
         },
+        stop: &NEVER,
     };
     sweep(&plan(), &pace);
     let told = told.into_inner();
-    assert_eq!(told.len(), 8);
+    assert_eq!(told.len(), 4);
     for (before, after) in told.iter().zip(&told[1..]) {
         assert!(after.0 == before.0 + 1 && after.2 > before.2);
     }
-    assert_eq!(told[7], (8, 8, 1.0));
+    assert_eq!(told[3], (4, 4, 1.0));
+}
+
+#[test]
+fn what_is_stopped_gives_what_has_begun() {
+    let stop = AtomicBool::new(false);
+    let pace = Pace {
+        threads: 1,
+        progress: &|progress| stop.store(progress.done == 3, Ordering::Relaxed),
+        stop: &stop,
+    };
+    assert_eq!(sweep(&plan(), &pace).len(), 3);
 }

@@ -16,6 +16,8 @@ pub enum Preset {
     FiveLevel,
     /// Enough to see a difference, in a few minutes of real time.
     Quick,
+    /// What `--story` runs if nothing else is said.
+    Story,
 }
 
 impl Preset {
@@ -32,11 +34,12 @@ impl Preset {
             Self::Published => PUBLISHED,
             Self::FiveLevel => FIVE_LEVEL,
             Self::Quick => QUICK,
+            Self::Story => STORY,
         };
         let wish = Wish::parse(text).expect("presets are tested");
         match self {
-            Self::Plain => wish,
-            _ => wish.or(Self::Plain.wish()),
+            Self::Plain | Self::Story => wish,
+            Self::Published | Self::FiveLevel | Self::Quick => wish.or(Self::Plain.wish()),
         }
     }
 }
@@ -79,4 +82,13 @@ levels = "60,120"
 modes = "round-robin,kv"
 warmup = "30s"
 window = "60s"
+"#;
+
+const STORY: &str = r#"
+levels = "30,60,120,180"
+repeats = 3
+warmup = "60s"
+window = "300s"
+workload = "specification"
+order = "random"
 "#;

@@ -1,1 +1,163 @@
+//! Wishes that make sense become plans; of others the field is named.
 
+use super::*;
+
+fn wish(text: &str) -> Wish {
+    Wish::parse(text).unwrap()
+}
+
+fn field(text: &str, is_virtual: bool) -> (&'static str, String) {
+    let PlanError { field, problem } = wish(text).resolve(is_virtual).unwrap_err();
+    (field, problem)
+}
+
+#[test]
+fn presets_are_what_they_are_called() {
+    let plan = |name: &str| wish(&format!("preset = \"{name}\"")).resolve(true).unwrap();
+    let published = plan("published");
+    assert_eq!(published.levels, [60, 80, 100, 120, 140, 160, 180]);
+    let told = (published.repeats, published.warmup_s, published.window_s);
+    assert_eq!(told, (6, 60.0, 300.0));
+    assert_eq!(published.cells().len(), 7 * 3 * 6);
+    let five = plan("five-level");
+    assert_eq!(five.levels, [40, 60, 80, 100, 120]);
+    let Testbed::Virtual { workers, .. } = &five.testbed else {
+        panic!("{:?}", five.testbed);
+    };
+    assert_eq!(*workers, 4);
+    // One switch: all levels with routing off, then all with routing on.
+    let modes: Vec<_> = five.cells().into_iter().map(|cell| cell.mode).collect();
+    let switches = modes.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert_eq!(
+        (modes.len(), modes[0].as_str(), switches),
+        (10, "round-robin", 1)
+    );
+    let quick = plan("quick");
+    let minutes = quick.cells().len() as f64 * (quick.warmup_s + quick.window_s) / 60.0;
+    assert!(minutes < 10.0, "{minutes}");
+}
+
+#[test]
+fn what_is_said_first_goes_before_what_is_said_later() {
+    let flags = wish("levels = [5, 7]\nseed = 3");
+    let file = wish("levels = \"60\"\nmodes = [\"kv\"]\npreset = \"quick\"");
+    let plan = flags.or(file).resolve(true).unwrap();
+    assert_eq!((plan.levels.as_slice(), plan.seed), (&[5, 7][..], 3));
+    assert_eq!(plan.modes, ["kv"]);
+    assert_eq!((plan.warmup_s, plan.window_s), (30.0, 60.0));
+}
+
+#[test]
+fn the_field_that_makes_no_sense_is_named() {
+    for (text, expected, part) in [
+        ("levels = \"sixty\"", "levels", "`sixty` is not a number"),
+        ("levels = \"60,60\"", "levels", "60 is there twice"),
+        ("levels = [0]", "levels", "`0` is not a number"),
+        ("modes = \"kv,magic\"", "modes", "magic"),
+        ("modes = \"kv,kv\"", "modes", "kv is there twice"),
+        ("modes = \"\"", "modes", "no name"),
+        ("window = \"0s\"", "window", "measures nothing"),
+        ("window = \"long\"", "window", "long"),
+        ("warmup = \"-1s\"", "warmup", ""),
+        ("repeats = 0", "repeats", "0 is not 1 to 1000"),
+        ("order = \"best\"", "order", "random, abba, grouped"),
+        ("slo = \"fast\"", "slo", "ttft_p95=600ms"),
+        (
+            "preset = \"long\"",
+            "preset",
+            "published, five-level, quick",
+        ),
+        ("workload = \"none\"", "workload", "no workload `none`"),
+        ("profile = \"none\"", "profile", "no profile `none`"),
+        ("target = \"http://127.0.0.1:1\"", "target", "no server"),
+        (
+            "workload = \"heterogeneous\"\nworkers = 1",
+            "workers",
+            "worker",
+        ),
+        (
+            "levels = \"1..4000:1\"\nrepeats = 1000",
+            "levels",
+            "more than",
+        ),
+    ] {
+        let (field, problem) = field(text, true);
+        assert_eq!(field, expected, "{text}: {problem}");
+        assert!(problem.contains(part), "{text}: {problem}");
+    }
+    for (text, expected, part) in [
+        ("", "target", "--virtual"),
+        (
+            "target = \"http://x\"\nprofile = \"p\"",
+            "profile",
+            "its own",
+        ),
+        ("target = \"http://x\"\nworkers = 3", "workers", "its own"),
+        (
+            "target = \"http://x\"\nmodes = \"round_rob\"",
+            "modes",
+            "round_rob",
+        ),
+        (
+            "target = \"http://x\"\nworkload = \"zipf\"",
+            "workload",
+            "popularity",
+        ),
+        (
+            "target = \"http://x\"\nworkload = \"worker-death\"",
+            "workload",
+            "change",
+        ),
+    ] {
+        let (field, problem) = field(text, false);
+        assert_eq!(field, expected, "{text}: {problem}");
+        assert!(problem.contains(part), "{text}: {problem}");
+    }
+    let unknown = Wish::parse("levls = \"60\"").unwrap_err();
+    assert!(unknown.to_string().contains("levls"), "{unknown}");
+}
+
+#[test]
+fn commands_understand_words_that_the_router_does_not() {
+    let text = "target = \"http://x\"\nmodes = \"round_robin,kv\"\nset-mode-command = \"true\"";
+    let plan = wish(text).resolve(false).unwrap();
+    assert_eq!(plan.modes, ["round_robin", "kv"]);
+    assert!(matches!(plan.testbed, Testbed::Hooks { .. }));
+    let homing = wish("target = \"http://x\"").resolve(false).unwrap();
+    assert!(matches!(homing.testbed, Testbed::Homing { .. }));
+}
+
+#[test]
+fn a_plan_is_written_and_read_and_told_apart() {
+    let plan = wish("preset = \"quick\"").resolve(true).unwrap();
+    let text = serde_json::to_string(&plan).unwrap();
+    assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+    let written: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(plan.differs_from(&written), None);
+    let other = wish("preset = \"quick\"\nseed = 1").resolve(true).unwrap();
+    assert_eq!(other.differs_from(&written).as_deref(), Some("seed"));
+}
+
+#[test]
+fn the_command_makes_the_same_plan() {
+    let text = "preset = \"quick\"\nmodes = \"kv\"\nslo = \"ttft_p50=0.2s\"\nseed = 9";
+    let plan = wish(text).resolve(true).unwrap();
+    let command = plan.command();
+    let mut words = command.split(' ').skip(2).peekable();
+    let mut toml = String::new();
+    while let Some(flag) = words.next() {
+        let flag = flag.trim_start_matches("--");
+        if flag == "virtual" {
+            continue;
+        }
+        let value = words.next().unwrap();
+        let quote = if value.parse::<u64>().is_ok() {
+            ""
+        } else {
+            "\""
+        };
+        toml += &format!("{flag} = {quote}{value}{quote}\n");
+    }
+    assert_eq!(wish(&toml).resolve(true).unwrap(), plan, "{command}");
+    assert_eq!(quoted("it's {mode}"), r"'it'\''s {mode}'");
+}

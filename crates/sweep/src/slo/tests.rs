@@ -3,29 +3,22 @@
 use router::ModeName;
 
 use super::*;
-use crate::report::SpreadSummary;
 
 fn cell(mode: ModeName, level: u32, ttft_p95: f64) -> CellSummary {
     let figures = |p95| Figures {
         p50: Some(p95 / 2.0),
         p95: Some(p95),
-        p99: None,
+        ..Figures::default()
     };
     CellSummary {
-        mode: mode.as_str(),
+        mode: mode.as_str().to_owned(),
         concurrency: Some(level),
         requests: 100,
-        errors: 0,
         ttft_ms: figures(ttft_p95),
         tpot_ms: figures(50.0),
         itl_ms: figures(50.0),
         e2e_s: figures(30.0),
-        tops: 1.0,
-        rps: 1.0,
-        kv_hit_pct: None,
-        inflight_spread: SpreadSummary { mean: None, max: 0 },
-        dispatched_past_slots: 0,
-        turns: Vec::new(),
+        ..CellSummary::default()
     }
 }
 
@@ -116,7 +109,7 @@ fn a_search_gives_a_mode_up_after_three_failures_in_a_row() {
         &objectives("ttft_p95=600ms"),
         |level, modes| {
             handed.push((level, modes.len()));
-            let run = |&mode: &ModeName| (cell(mode, level, ttft(mode, level)), ());
+            let run = |&mode: &ModeName| cell(mode, level, ttft(mode, level));
             modes.iter().map(run).collect()
         },
     );
@@ -132,7 +125,6 @@ fn a_search_gives_a_mode_up_after_three_failures_in_a_row() {
             (70, 1)
         ]
     );
-    let cells: Vec<_> = cells.into_iter().map(|(cell, ())| cell).collect();
     assert_eq!(cells.len(), 10);
     let summary = SloSummary::new(objectives("ttft_p95=600ms"), &cells);
     assert_eq!(summary.highest["kv"], Some(40));

@@ -1,0 +1,190 @@
+//! `homing sweep`: plans become runs, runs become reports.
+//!
+//! Reads arguments, checks everything before anything runs, lets the `sweep` crate run, and
+//! tells what came of it. Whatever ends a sweep early, what is complete is reported.
+
+mod live;
+mod view;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ::sweep::{
+    Folder, Measurements, Plan, Sitting, Summary, Testbed, VirtualRun, Wish, plan, publish,
+};
+use anyhow::Context as _;
+
+use crate::args::{SweepArgs, SweepCommand};
+use crate::demo::stop_signal;
+use crate::loadgen::unix_ms;
+use crate::print;
+
+/// The plan or the server cannot be used.
+const UNUSABLE: u8 = 2;
+
+pub(crate) fn run(args: &SweepArgs) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let outcome = runtime.context("no runtime").map_err(Trouble::Before);
+    let outcome = outcome.and_then(|runtime| runtime.block_on(Box::pin(command(args))));
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(Trouble::Before(error)) => {
+            print::error(format_args!("{error:#}"));
+            ExitCode::from(UNUSABLE)
+        }
+        Err(Trouble::Later(error)) => {
+            print::error(format_args!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What went wrong, before anything ran or later.
+enum Trouble {
+    Before(anyhow::Error),
+    Later(anyhow::Error),
+}
+
+/// Whether all runs are done.
+async fn command(args: &SweepArgs) -> Result<bool, Trouble> {
+    if let Some(SweepCommand::Report { dir, compare }) = &args.command {
+        let measurements = measurements(compare.as_deref()).map_err(Trouble::Before)?;
+        let folder = Folder::read(dir).map_err(|error| Trouble::Before(error.into()))?;
+        return tell(&folder, measurements.as_ref(), args.threads).map_err(Trouble::Later);
+    }
+    let measurements = measurements(args.compare.as_deref()).map_err(Trouble::Before)?;
+    let plan = planned(args).map_err(Trouble::Before)?;
+    // A server is asked before a folder is made for it.
+    let reached = match &plan.testbed {
+        Testbed::Virtual { .. } | Testbed::Story { .. } => None,
+        testbed => Some(live::reach(args, testbed).await.map_err(Trouble::Before)?),
+    };
+    let output = args.output.as_deref().unwrap_or(Path::new("."));
+    let folder = Folder::open(output, plan).map_err(|error| Trouble::Before(error.into()))?;
+    announce(&folder);
+    let begun_ms = unix_ms();
+    let outcome = match reached {
+        None => in_virtual_time(args, &folder).await.map_err(Trouble::Later),
+        Some(reached) => live::run(reached, &folder).await,
+    };
+    let (completed, problem) = match outcome {
+        Ok(completed) => (completed, None),
+        Err(Trouble::Before(error)) => return Err(Trouble::Before(error)),
+        Err(Trouble::Later(error)) => (folder_progress(&folder), Some(error)),
+    };
+    let sitting = Sitting {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        begun_ms,
+        ended_ms: unix_ms(),
+        completed,
+    };
+    folder
+        .log(sitting)
+        .map_err(|error| Trouble::Later(error.into()))?;
+    let is_done = tell(&folder, measurements.as_ref(), args.threads).map_err(Trouble::Later)?;
+    match problem {
+        Some(error) => Err(Trouble::Later(error)),
+        None => Ok(is_done || args.search),
+    }
+}
+
+/// Runs that are there.
+fn folder_progress(folder: &Folder) -> usize {
+    folder.plan().cells().len() - folder.left().len()
+}
+
+fn planned(args: &SweepArgs) -> anyhow::Result<Plan> {
+    let file = match &args.plan_file {
+        Some(path) => plan::read(path)?,
+        None => Wish::default(),
+    };
+    let wish = args.plan.wish().or(file);
+    // A story is told anywhere; only where it is not simulated must be said.
+    let is_virtual = args.in_virtual_time || wish.story && wish.target.is_none();
+    Ok(wish.resolve(is_virtual)?)
+}
+
+fn measurements(name: Option<&str>) -> anyhow::Result<Option<Measurements>> {
+    let found = name.map(Measurements::named).transpose();
+    found.context("compare")
+}
+
+fn announce(folder: &Folder) {
+    let (plan, left) = (folder.plan(), folder.left().len());
+    print::note(format_args!("{plan}"));
+    let done = plan.cells().len() - left;
+    if done > 0 {
+        let path = folder.path().display();
+        print::note(format_args!(
+            "{done} runs are in {path} already, {left} are left"
+        ));
+    }
+}
+
+/// Ctrl-C lets the cells end that have begun; in virtual time they take a second.
+async fn in_virtual_time(args: &SweepArgs, folder: &Folder) -> anyhow::Result<usize> {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let watching = tokio::spawn(async {
+        let outcome = stop_signal().await;
+        STOP.store(true, Ordering::Relaxed);
+        outcome
+    });
+    let (folder, threads, search) = (folder.clone(), args.threads, args.search);
+    let running = tokio::task::spawn_blocking(move || {
+        VirtualRun {
+            folder: &folder,
+            threads,
+            search,
+            stop: &STOP,
+        }
+        .run()
+    });
+    let completed = running.await.context("the sweep broke off")??;
+    watching.abort();
+    Ok(completed)
+}
+
+/// Writes the report and prints its table. Whether all runs are done.
+fn tell(
+    folder: &Folder,
+    measurements: Option<&Measurements>,
+    threads: Option<usize>,
+) -> anyhow::Result<bool> {
+    let threads = threads
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
+    let summary: Summary = publish(folder, measurements, threads)?;
+    print::line(format_args!("{}", summary.table()));
+    if let Some(headline) = &summary.headline {
+        print::line(format_args!("{}", headline.slo.lines()));
+        for crossover in &headline.crossovers {
+            print::line(format_args!("{}\n", crossover.analysis));
+        }
+    }
+    for cell in &summary.cells {
+        for guard in &cell.guards {
+            let level = cell.concurrency.unwrap_or(0);
+            print::line(format_args!(
+                "doubt: {} at {level}: {}",
+                cell.mode, guard.detail
+            ));
+        }
+    }
+    if let Some(comparison) = &summary.comparison {
+        print::line(format_args!("{}", comparison.table()));
+    }
+    if summary.done < summary.planned {
+        print::line(format_args!(
+            "{} of {} runs are done; the same command goes on",
+            summary.done, summary.planned
+        ));
+    }
+    let path = folder.path();
+    for name in ["report.html", "report.md", "summary.json", "baseline.json"] {
+        print::line(format_args!("written: {}", path.join(name).display()));
+    }
+    Ok(summary.done == summary.planned)
+}

@@ -1,0 +1,121 @@
+//! Wires a live sweep: the server that was named, its texts, and who watches.
+
+use ::loadgen::Starter;
+use ::loadgen::client::{Client, Patience, Target, Transport, TransportOptions};
+use ::sweep::live::LiveRun;
+use ::sweep::live::deployment::{Deployment, Hooks};
+use ::sweep::{Folder, Testbed};
+use anyhow::Context as _;
+use contract::Clock;
+use tokio_util::sync::CancellationToken;
+
+use super::Trouble;
+use super::view::View;
+use crate::args::SweepArgs;
+use crate::demo::stop_signal;
+use crate::loadgen::{find_model, key, unix_ms};
+use crate::print;
+
+/// A server that can be used.
+pub(super) struct Reached {
+    client: Client,
+    deployment: Deployment,
+    model: String,
+    simulated: bool,
+    clock: Clock,
+}
+
+/// Makes the runs that are left; how many were completed.
+pub(super) async fn run(reached: Reached, folder: &Folder) -> Result<usize, Trouble> {
+    let stop = CancellationToken::new();
+    let watching = tokio::spawn({
+        let stop = stop.clone();
+        async move {
+            // Without signals a sweep runs to its end.
+            if stop_signal().await.is_ok() {
+                stop.cancel();
+            }
+        }
+    });
+    let clock = reached.clock;
+    let mut view = View::new(folder.plan(), folder.left().len(), clock);
+    let articles = preprocess::corpus::articles().iter();
+    let starters = articles.map(|article| Starter::new(article.title, article.text));
+    let mut sweep = LiveRun {
+        folder,
+        deployment: reached.deployment,
+        client: reached.client,
+        patience: Patience::default(),
+        starters: starters.collect(),
+        model: reached.model,
+        simulated: reached.simulated,
+        clock,
+        unix_ms,
+        stop: stop.clone(),
+        watcher: Box::new(|news| view.hear(news)),
+    };
+    let outcome = Box::pin(sweep.run()).await;
+    drop(sweep);
+    view.finish();
+    watching.abort();
+    if stop.is_cancelled() {
+        print::note(format_args!("stopped; the run under way is not counted"));
+    }
+    outcome.map_err(|error| Trouble::Later(error.into()))
+}
+
+/// The server of a testbed, checked before anything is measured or written.
+pub(super) async fn reach(args: &SweepArgs, testbed: &Testbed) -> anyhow::Result<Reached> {
+    let clock = Clock::start();
+    let (address, model) = match testbed {
+        Testbed::Homing { target, model } | Testbed::Hooks { target, model, .. } => (target, model),
+        Testbed::Virtual { .. } | Testbed::Story { .. } => {
+            anyhow::bail!("a virtual sweep has no server")
+        }
+    };
+    let mut target = Target::new(address, "").context("target")?;
+    if let Some(name) = &args.api_key_env {
+        target = target.with_key(&key(name)?).context("api-key-env")?;
+    }
+    let transport = Transport::network(TransportOptions::default());
+    let patience = Patience::default();
+    let asking = Client::new(transport.clone(), target.clone(), patience, clock);
+    let served = find_model(&asking, model.as_deref()).await;
+    let served = served.context("target")?;
+    target.model.clone_from(&served.name);
+    let root = root(address);
+    let deployment = match testbed {
+        Testbed::Hooks {
+            set_mode_command,
+            get_mode_command,
+            reset_command,
+            ready_url,
+            ..
+        } => {
+            let hooks = Hooks {
+                set_mode: set_mode_command.clone(),
+                get_mode: get_mode_command.clone(),
+                reset: reset_command.clone(),
+                ready_url: ready_url.clone(),
+            };
+            Deployment::hooks(transport.clone(), root, hooks)
+        }
+        Testbed::Homing { .. } | Testbed::Virtual { .. } | Testbed::Story { .. } => {
+            let token = args.control_token_env.as_deref().map(key).transpose()?;
+            Deployment::homing(transport.clone(), root, token).await?
+        }
+    };
+    Ok(Reached {
+        client: Client::new(transport, target, patience, clock),
+        deployment,
+        model: served.name,
+        simulated: served.simulated,
+        clock,
+    })
+}
+
+/// An address without the API's path.
+fn root(address: &str) -> &str {
+    let address = address.trim_end_matches('/');
+    address.strip_suffix("/v1").unwrap_or(address)
+}

@@ -1,0 +1,208 @@
+//! A sweep in its folder: interrupted, continued, and told the same way twice.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use loadgen::baseline::Baseline;
+use sweep::{Folder, FolderError, NEVER, Plan, Sitting, VirtualRun, Wish, publish};
+
+const PLAN: &str = r#"
+levels = [6, 12]
+modes = "round-robin,kv"
+repeats = 2
+warmup = "5s"
+window = "30s"
+"#;
+
+fn plan(more: &str) -> Plan {
+    let wish = Wish::parse(&format!("{PLAN}{more}")).unwrap();
+    wish.resolve(true).unwrap()
+}
+
+fn run(folder: &Folder, threads: usize, stop: &AtomicBool) -> usize {
+    let run = VirtualRun {
+        folder,
+        threads: Some(threads),
+        search: false,
+        stop,
+    };
+    run.run().unwrap()
+}
+
+/// All files by name, except when it was run.
+fn files(path: &Path) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap().path();
+            if entry.is_dir() {
+                folders.push(entry);
+                continue;
+            }
+            let name = entry.strip_prefix(path).unwrap().display().to_string();
+            if name != "run.json" {
+                all.insert(name, fs::read_to_string(&entry).unwrap());
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn two_people_with_one_seed_get_the_same_files() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut told = Vec::new();
+    for (place, threads) in [(&one, 1), (&two, 2)] {
+        let folder = Folder::open(place.path(), plan("")).unwrap();
+        assert_eq!(run(&folder, threads, &NEVER), 8);
+        publish(&folder, None, threads).unwrap();
+        told.push(files(place.path()));
+    }
+    let names: Vec<&String> = told[0].keys().collect();
+    for expected in [
+        "baseline.json",
+        "cells.csv",
+        "cells/0006-kv-r1.json",
+        "cells/0012-round-robin-r2.jsonl",
+        "exports/averaged-baseline.json",
+        "exports/sweep.tsv",
+        "plan.json",
+        "report.html",
+        "report.md",
+        "summary.json",
+    ] {
+        assert!(
+            names.iter().any(|name| *name == expected),
+            "{expected}: {names:?}"
+        );
+    }
+    for (name, text) in &told[0] {
+        assert!(told[1][name] == *text, "{name} differs");
+    }
+}
+
+#[test]
+fn what_was_interrupted_goes_on_and_ends_the_same() {
+    let (whole, broken) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let folder = Folder::open(whole.path(), plan("")).unwrap();
+    run(&folder, 2, &NEVER);
+    publish(&folder, None, 2).unwrap();
+
+    let folder = Folder::open(broken.path(), plan("")).unwrap();
+    let first = folder.left().len();
+    // As a process that is killed leaves it: some cells, one of them without its page.
+    run(&folder, 1, &NEVER);
+    let cells = folder.cells();
+    for name in ["0006-kv-r2", "0012-kv-r1", "0012-round-robin-r1"] {
+        fs::remove_file(cells.join(format!("{name}.json"))).unwrap();
+    }
+    let half = cells.join("0012-kv-r1.jsonl");
+    let text = fs::read_to_string(&half).unwrap();
+    fs::write(&half, &text[..text.len() / 2]).unwrap();
+    fs::remove_file(cells.join("0006-kv-r2.jsonl")).unwrap();
+
+    // What is there can be told.
+    let partial = publish(&folder, None, 1).unwrap();
+    assert_eq!((partial.done, partial.planned), (5, 8));
+    assert!(
+        fs::read_to_string(broken.path().join("report.md"))
+            .unwrap()
+            .contains("5 of 8")
+    );
+
+    let folder = Folder::open(broken.path(), plan("")).unwrap();
+    assert_eq!((first, folder.left().len()), (8, 3));
+    assert_eq!(run(&folder, 2, &NEVER), 3);
+    assert_eq!(run(&folder, 2, &NEVER), 0, "nothing is run twice");
+    let complete = publish(&folder, None, 2).unwrap();
+    assert_eq!((complete.done, complete.planned), (8, 8));
+    assert!(files(whole.path()) == files(broken.path()));
+}
+
+#[test]
+fn a_sweep_that_is_stopped_begins_nothing_more() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = Folder::open(place.path(), plan("")).unwrap();
+    assert_eq!(run(&folder, 2, &AtomicBool::new(true)), 0);
+    let summary = publish(&folder, None, 1).unwrap();
+    assert_eq!((summary.done, summary.cells.len()), (0, 0));
+}
+
+#[test]
+fn another_plan_is_refused_in_the_same_folder() {
+    let place = tempfile::tempdir().unwrap();
+    Folder::open(place.path(), plan("")).unwrap();
+    for (more, expected) in [("seed = 9", "seed"), ("slo = \"ttft_p95=1s\"", "slo")] {
+        match Folder::open(place.path(), plan(more)).unwrap_err() {
+            FolderError::OtherPlan { field, .. } => assert_eq!(field, expected),
+            other => panic!("{other}"),
+        }
+    }
+    let elsewhere = tempfile::tempdir().unwrap();
+    let error = Folder::read(elsewhere.path()).unwrap_err().to_string();
+    assert!(error.contains("holds no sweep"), "{error}");
+}
+
+#[test]
+fn the_baseline_is_dated_and_the_rest_is_not() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = Folder::open(place.path(), plan("")).unwrap();
+    let completed = run(&folder, 2, &NEVER);
+    folder
+        .log(Sitting {
+            version: "1".to_owned(),
+            begun_ms: 1,
+            ended_ms: 1_700_000_000_000,
+            completed,
+        })
+        .unwrap();
+    let summary = publish(&folder, None, 2).unwrap();
+    let text = fs::read_to_string(place.path().join("baseline.json")).unwrap();
+    let baseline = Baseline::parse(&text).unwrap();
+    assert_eq!(baseline.created_ms, 1_700_000_000_000);
+    assert_eq!(baseline.run_id, summary.run_id);
+    assert!(baseline.run_id.starts_with("virtual-"));
+    let again = Folder::read(place.path()).unwrap();
+    assert_eq!(again.plan(), folder.plan());
+    for name in [
+        "report.md",
+        "summary.json",
+        "exports/averaged-baseline.json",
+    ] {
+        let text = fs::read_to_string(place.path().join(name)).unwrap();
+        assert!(
+            !text.contains("1700000000") && !text.contains("2023"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn the_original_formats_have_their_columns() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = Folder::open(place.path(), plan("")).unwrap();
+    run(&folder, 2, &NEVER);
+    publish(&folder, None, 2).unwrap();
+    let tsv = fs::read_to_string(place.path().join("exports/sweep.tsv")).unwrap();
+    let lines: Vec<Vec<&str>> = tsv.lines().map(|line| line.split('\t').collect()).collect();
+    assert_eq!(
+        lines[0][..4],
+        ["mode", "concurrency", "rps", "ttft_p50_sec"]
+    );
+    assert_eq!((lines.len(), lines[0].len()), (5, 17));
+    assert!(lines.iter().all(|line| line.len() == 17));
+    assert_eq!(lines[1][0], "round_robin");
+    let text = fs::read_to_string(place.path().join("exports/averaged-baseline.json")).unwrap();
+    let averaged: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(averaged["type"], "averaged_baseline");
+    let levels = averaged["levels"].as_array().unwrap();
+    assert_eq!(levels.len(), 2);
+    for level in levels {
+        for mode in ["round_robin", "kv_aware"] {
+            assert!(level[mode]["ttft_p95_ms"].as_f64() > Some(0.0), "{level}");
+        }
+    }
+}
