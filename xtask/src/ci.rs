@@ -181,17 +181,13 @@ impl Step {
 
     fn tools(self) -> &'static [Tool] {
         match self {
-            Self::Metrics => &[Tool::Prometheus],
+            // The demo's own tests start one beside it.
+            Self::Tests | Self::Metrics => &[Tool::Prometheus],
             Self::Dashboards => &[Tool::Prometheus, Tool::Node],
             Self::Clients => &[Tool::Python],
             Self::Ui => &[Tool::Node],
             Self::Browser => &[Tool::Node, Tool::Chromium],
-            Self::Format
-            | Self::Tidy
-            | Self::Clippy
-            | Self::Build
-            | Self::Tests
-            | Self::Licences => &[],
+            Self::Format | Self::Tidy | Self::Clippy | Self::Build | Self::Licences => &[],
         }
     }
 

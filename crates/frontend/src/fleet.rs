@@ -15,7 +15,7 @@ use router::{Observed, Router};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
-use transport::{Change, Changes, Feed, Member, WorkerLink};
+use transport::{Change, Changes, Delivery, Feed, Member, WorkerLink};
 
 use crate::metrics::FrontendMetrics;
 
@@ -133,20 +133,22 @@ struct Pump {
 
 impl Pump {
     async fn run(self, mut feed: Feed) {
-        while let Some(message) = feed.next().await {
+        while let Some(Delivery { message, published }) = feed.next().await {
             match message {
                 FeedMessage::Status(status) => self.fleet.router.report(self.worker, status),
-                FeedMessage::Kv(batch) => match self.fleet.router.observe(&batch) {
-                    Observed::Applied
-                    | Observed::Duplicate
-                    | Observed::Buffered
-                    | Observed::Unknown => {}
-                    Observed::NeedsSnapshot => {
-                        if !self.resync().await {
-                            break;
+                FeedMessage::Kv(batch) => {
+                    match self.fleet.router.observe(&batch) {
+                        Observed::Applied => {}
+                        // Nothing new, nobody's, or not in the index yet.
+                        Observed::Duplicate | Observed::Unknown | Observed::Buffered => continue,
+                        Observed::NeedsSnapshot => {
+                            if !self.resync().await {
+                                break;
+                            }
                         }
                     }
-                },
+                    self.fleet.router.caught_up(self.worker, published);
+                }
             }
         }
         self.lost();

@@ -4,8 +4,10 @@
 //! turns both into arguments and puts them before the real ones, so that a value is checked
 //! by one parser whatever its source, and `docs/config.md` is generated from here.
 
+mod dashboards;
 mod laboratory;
 mod loadgen;
+mod observability;
 mod sweep;
 
 use std::net::IpAddr;
@@ -18,8 +20,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use console::Slos;
 use router::{BlockWeights, Mode, ModeName};
 
+pub(crate) use self::dashboards::DashboardsArgs;
 pub(crate) use self::laboratory::{LearningArgs, ReplayArgs, TraceFormat};
 pub(crate) use self::loadgen::LoadgenArgs;
+pub(crate) use self::observability::ObservabilityArgs;
 pub(crate) use self::sweep::{SweepArgs, SweepCommand};
 
 /// Sends every turn of an LLM conversation home: to the replica that already holds its KV
@@ -72,6 +76,12 @@ pub(crate) enum Command {
     /// the surprise beside that of the same policy told the truth, on the same conversations.
     #[command(after_help = laboratory::LEARNING_EXAMPLES)]
     Learning(Box<LearningArgs>),
+    /// The Grafana dashboards, with reference lines from a baseline
+    ///
+    /// Writes the dashboards of this version into a folder. With a baseline, three panels of the
+    /// demo's dashboard show what the same load got without optimisation and with one.
+    #[command(after_help = dashboards::EXAMPLES)]
+    Dashboards(DashboardsArgs),
     /// Inspect the configuration
     Config {
         #[command(subcommand)]
@@ -95,7 +105,8 @@ Examples:
   homing demo --workers 4 --profile 2xh100-llama-70b-fp8-draft
   homing demo --router-mode round-robin              for comparison; PUT /router switches live
   homing demo --autostart --concurrency 120          load from the first second
-  homing demo --http-port 0 --console-port 0         any free ports, printed at start";
+  homing demo --http-port 0 --console-port 0         any free ports, printed at start
+  homing demo --autostart --observability            with Prometheus, and Grafana if installed";
 
 /// Options of the demo. Each is also `HOMING_<NAME>` in the environment and `name = value`
 /// in the configuration file.
@@ -215,6 +226,9 @@ pub(crate) struct DemoArgs {
     /// Show utilisation and memory of GPUs as this Prometheus knows them from the DCGM exporter
     #[arg(long, value_name = "URL", help_heading = "Console")]
     pub(crate) prometheus_url: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) beside: ObservabilityArgs,
 
     /// Requests held at once, whatever their state
     #[arg(long, default_value_t = 16_384, help_heading = "Limits")]

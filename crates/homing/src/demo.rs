@@ -4,8 +4,9 @@
 //! SIGTERM or Ctrl-C takes them down in the opposite order: stop load, refuse new requests,
 //! finish the running streams, stop the engines.
 
-mod baseline;
+pub(crate) mod baseline;
 mod console;
+mod signals;
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,7 +22,6 @@ use preprocess::{PreprocessConfig, Preprocessor};
 use router::{Router, RouterConfig};
 use telemetry::{Registry, catalog};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -31,8 +31,12 @@ use worker::WorkerContext;
 
 use crate::args::DemoArgs;
 use crate::fleet::{Blueprint, Fleet};
+use crate::observability::{Observability, Watched};
 use crate::print;
 use crate::simulation;
+
+use self::signals::StopSignals;
+pub(crate) use self::signals::stop_signal;
 
 /// Commands to the fleet that may wait: they are typed by people.
 const COMMANDS: usize = 16;
@@ -50,21 +54,53 @@ pub(crate) fn run(args: Box<DemoArgs>) -> anyhow::Result<()> {
 }
 
 async fn demo(args: DemoArgs) -> anyhow::Result<()> {
+    // From here on a signal is heard by whoever waits for one, and stops nothing half-way.
+    let signals = StopSignals::listen()?;
     // Bound first: a port that is taken should be the first thing to hear about.
     let api = listen(&args, args.http_port, "--http-port").await?;
     let console = listen(&args, args.console_port, "--console-port").await?;
-    let addresses = [api.local_addr()?, console.local_addr()?];
     let given = console::Given::read(&args)?;
-    let system = System::start(&args).await?;
-    let facade = console::facade(&args, &system, addresses[0], given)?;
-    let load = match args.no_load {
-        true => None,
-        false => Some(console::load_generator(&args, &system, addresses[0])?),
+    let beside = match args.beside.observability {
+        false => None,
+        true => {
+            let watched = Watched {
+                api: console::reachable(api.local_addr()?),
+                lines: console::reference_lines(&args, &given),
+            };
+            Some(Observability::start(&args.beside, &watched).await?)
+        }
     };
-    system.greet(&args, addresses);
-    let outside = Outside {
+    let doors = Doors {
         api,
         console,
+        signals,
+    };
+    let outcome = system(&args, doors, given, beside.as_ref()).await;
+    if let Some(beside) = beside {
+        beside.stop().await;
+    }
+    outcome
+}
+
+/// Starts the system and serves until a signal.
+async fn system(
+    args: &DemoArgs,
+    doors: Doors,
+    given: console::Given,
+    beside: Option<&Observability>,
+) -> anyhow::Result<()> {
+    let addresses = [doors.api.local_addr()?, doors.console.local_addr()?];
+    let prometheus = beside.and_then(Observability::prometheus_url);
+    tracing::info!(prometheus, "where queries can be asked");
+    let system = System::start(args).await?;
+    let facade = console::facade(args, &system, addresses[0], given)?;
+    let load = match args.no_load {
+        true => None,
+        false => Some(console::load_generator(args, &system, addresses[0])?),
+    };
+    system.greet(args, addresses, beside);
+    let outside = Outside {
+        doors,
         load,
         autostart: args.autostart,
         grace: args.shutdown_grace,
@@ -72,10 +108,16 @@ async fn demo(args: DemoArgs) -> anyhow::Result<()> {
     system.serve(outside, facade).await
 }
 
-/// What stands before the system.
-struct Outside {
+/// Where others come in, and what makes it close.
+struct Doors {
     api: TcpListener,
     console: TcpListener,
+    signals: StopSignals,
+}
+
+/// What stands before the system.
+struct Outside {
+    doors: Doors,
     load: Option<LoadGenerator>,
     autostart: bool,
     /// How long running streams may take to finish.
@@ -168,7 +210,12 @@ impl System {
         })
     }
 
-    fn greet(&self, args: &DemoArgs, [api, console]: [SocketAddr; 2]) {
+    fn greet(
+        &self,
+        args: &DemoArgs,
+        [api, console]: [SocketAddr; 2],
+        beside: Option<&Observability>,
+    ) {
         let model = &self.profile.model;
         print::line(format_args!(
             "Homing {} serves {model} on {} SIMULATED workers ({}), router {}\n",
@@ -177,9 +224,17 @@ impl System {
             self.profile.name,
             args.router_mode,
         ));
-        print::line(format_args!("  api      http://{api}/v1"));
-        print::line(format_args!("  console  http://{console}"));
-        print::line(format_args!("  metrics  http://{api}/metrics"));
+        let mut addresses = vec![
+            ("api", format!("http://{api}/v1")),
+            ("console", format!("http://{console}")),
+            ("metrics", format!("http://{api}/metrics")),
+        ];
+        addresses.extend(beside.into_iter().flat_map(Observability::lines));
+        let width = addresses.iter().map(|(name, _)| name.len()).max();
+        let width = width.unwrap_or_default();
+        for (name, address) in addresses {
+            print::line(format_args!("  {name:<width$}  {address}"));
+        }
         if let (Access::Token(token), None) = (&self.access, &args.control_token) {
             print::line(format_args!(
                 "  control token (made up for this run): {token}"
@@ -204,7 +259,13 @@ impl System {
             stop,
             ..
         } = self;
-        let Outside { load, grace, .. } = outside;
+        let Outside {
+            doors,
+            load,
+            autostart,
+            grace,
+        } = outside;
+        let mut signals = doors.signals;
         let drain = CancellationToken::new();
         let console = Console::new(facade.config, facade.system, load.clone(), drain.clone());
         tasks.spawn(console.clone().keep_history());
@@ -214,18 +275,15 @@ impl System {
         }
         // What is not the console's is answered as on the API's port.
         let console = console.service().fallback_service(frontend.service());
-        for (listener, routes) in [
-            (outside.api, frontend.service()),
-            (outside.console, console),
-        ] {
+        for (listener, routes) in [(doors.api, frontend.service()), (doors.console, console)] {
             tasks.spawn(frontend::serve(listener, routes, drain.clone()));
         }
         let stop_workers = CancellationToken::new();
         let workers = tasks.spawn(fleet.run(commands, stop_workers.clone()));
-        if let (Some(load), true) = (&load, outside.autostart) {
+        if let (Some(load), true) = (&load, autostart) {
             load.start().await;
         }
-        stop_signal().await?;
+        signals.next().await;
         if let Some(load) = load {
             // Nobody reads those answers, so nobody waits for them.
             load.stop().await;
@@ -250,7 +308,7 @@ impl System {
             () = tokio::time::sleep(grace) => {
                 print::line(format_args!("gave up on {} request(s)", frontend.in_flight()));
             }
-            outcome = stop_signal() => outcome?,
+            () = signals.next() => {}
         }
         Ok(())
     }
@@ -294,15 +352,6 @@ fn access(args: &DemoArgs) -> Access {
         None if args.host.is_loopback() => Access::Open,
         None => Access::Token(frontend::random_token()),
     }
-}
-
-pub(crate) async fn stop_signal() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        outcome = tokio::signal::ctrl_c() => outcome?,
-    }
-    Ok(())
 }
 
 /// Distinguishes this run of a worker from earlier ones: the time it started.

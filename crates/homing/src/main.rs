@@ -7,10 +7,12 @@
 
 mod args;
 mod config;
+mod dashboards;
 mod demo;
 mod fleet;
 mod laboratory;
 mod loadgen;
+mod observability;
 mod pages;
 mod print;
 mod simulation;
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Command::Sweep(args) => return sweep::run(&args),
         Command::Replay(args) => laboratory::replay(&args),
         Command::Learning(args) => laboratory::learning::run(&args),
+        Command::Dashboards(args) => dashboards::run(&args),
         Command::Config {
             command: ConfigCommand::Show(args),
         } => config::show(&args),

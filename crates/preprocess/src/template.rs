@@ -19,7 +19,7 @@ use std::time::SystemTime;
 use minijinja::{Environment, Error, ErrorKind, Value, context};
 use openai::Message;
 
-use self::calendar::strftime;
+pub use self::calendar::strftime;
 use crate::error::PrepareError;
 
 /// The embedded model's template: Llama 3's format.

@@ -1,7 +1,11 @@
 //! The router's rows of the metric catalogue.
 //!
 //! Handles are looked up when a worker joins or the mode changes, so that reporting a
-//! decision is a handful of atomic additions. A worker's rows go when it leaves.
+//! decision is a handful of atomic additions. A worker's rows go when it leaves. What has
+//! been learned is written down once a second: it changes with every token, and nobody
+//! scrapes faster.
+
+mod cells;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,10 +13,14 @@ use std::time::Duration;
 use contract::{Moment, WorkerId};
 use telemetry::{Counter, Gauge, Histogram, Registry, catalog};
 
-use crate::feed::{EventTally, Observed};
+use self::cells::WorkerCells;
+use crate::feed::Observed;
 use crate::mode::ModeName;
 use crate::query::{Claim, RouteError};
 use crate::state::{FeedOutcome, State};
+
+/// How often the figures that were learned are written down.
+const LEARNED_EVERY: Duration = Duration::from_secs(1);
 
 /// Lives under the router's lock, beside the state that it reports on.
 #[derive(Debug)]
@@ -20,6 +28,8 @@ pub(crate) struct RouterMetrics {
     registry: Registry,
     mode: ModeName,
     decision_seconds: Histogram,
+    /// In the mode in force; one is there once it has been given.
+    reasons: BTreeMap<&'static str, Counter>,
     no_worker: Counter,
     saturated: Counter,
     queue_wait: Histogram,
@@ -28,21 +38,8 @@ pub(crate) struct RouterMetrics {
     expected_blocks: Gauge,
     spread: Gauge,
     workers: BTreeMap<WorkerId, WorkerCells>,
-}
-
-/// The rows of one worker.
-#[derive(Debug)]
-struct WorkerCells {
-    /// In the mode in force.
-    decisions: Counter,
-    predicted_cached_tokens: Counter,
-    actual_cached_tokens: Counter,
-    ttft_error: Histogram,
-    gaps: Counter,
-    snapshots: Counter,
-    stored: Counter,
-    removed: Counter,
-    cleared: Counter,
+    /// When the learned figures were last written down.
+    learned: Option<Moment>,
 }
 
 impl RouterMetrics {
@@ -51,6 +48,7 @@ impl RouterMetrics {
         Self {
             decision_seconds: registry
                 .histogram(&catalog::ROUTER_DECISION_SECONDS, &[mode.as_str()]),
+            reasons: BTreeMap::new(),
             no_worker: rejections("no_worker"),
             saturated: rejections("saturated"),
             queue_wait: registry.histogram(&catalog::ROUTER_QUEUE_WAIT_SECONDS, &[]),
@@ -59,6 +57,7 @@ impl RouterMetrics {
             expected_blocks: registry.gauge(&catalog::ROUTER_INDEX_SPECULATIVE_BLOCKS, &[]),
             spread: registry.gauge(&catalog::ROUTER_INFLIGHT_SPREAD, &[]),
             workers: BTreeMap::new(),
+            learned: None,
             registry: registry.clone(),
             mode,
         }
@@ -69,52 +68,40 @@ impl RouterMetrics {
         self.decision_seconds = self
             .registry
             .histogram(&catalog::ROUTER_DECISION_SECONDS, &[mode.as_str()]);
+        self.reasons.clear();
         for (worker, cells) in &mut self.workers {
-            cells.decisions = decisions(&self.registry, mode, &worker.to_string());
+            cells.set_mode(&self.registry, mode, &worker.to_string());
         }
     }
 
     pub(crate) fn join(&mut self, worker: WorkerId) {
         let cells = WorkerCells::new(&self.registry, self.mode, &worker.to_string());
         self.workers.insert(worker, cells);
+        self.learned = None;
     }
 
     pub(crate) fn leave(&mut self, worker: WorkerId) {
-        if self.workers.remove(&worker).is_none() {
-            return;
-        }
-        let id = worker.to_string();
-        for mode in ModeName::ALL {
-            self.registry
-                .forget(&catalog::ROUTER_DECISIONS_TOTAL, &[mode.as_str(), &id]);
-        }
-        for metric in [
-            &catalog::ROUTER_PREDICTED_CACHED_TOKENS_TOTAL,
-            &catalog::ROUTER_ACTUAL_CACHED_TOKENS_TOTAL,
-            &catalog::ROUTER_TTFT_ERROR_SECONDS,
-            &catalog::ROUTER_FEED_GAPS_TOTAL,
-            &catalog::ROUTER_FEED_SNAPSHOTS_TOTAL,
-        ] {
-            self.registry.forget(metric, &[&id]);
-        }
-        for event in ["stored", "removed", "cleared"] {
-            let labels = ["ok", event, &id];
-            self.registry
-                .forget(&catalog::COMPONENT_KV_CACHE_EVENTS_APPLIED, &labels);
+        if self.workers.remove(&worker).is_some() {
+            WorkerCells::forget(&self.registry, &worker.to_string());
         }
     }
 
-    pub(crate) fn placed(&self, claim: &Claim) {
+    pub(crate) fn placed(&mut self, claim: &Claim) {
         if let Some(cells) = self.workers.get(&claim.worker) {
-            cells.decisions.inc();
+            cells.placed();
         }
         if claim.hot_spread {
             self.hot_spread.inc();
         }
+        let (registry, mode) = (&self.registry, self.mode.as_str());
+        let reason = claim.reason.name();
+        let labels = [mode, reason];
+        let count = || registry.counter(&catalog::ROUTER_DECISION_REASONS_TOTAL, &labels);
+        self.reasons.entry(reason).or_insert_with(count).inc();
     }
 
     /// A request that had waited was placed.
-    pub(crate) fn bound(&self, claim: &Claim) {
+    pub(crate) fn bound(&mut self, claim: &Claim) {
         self.placed(claim);
         self.queue_wait.observe(claim.waited.as_secs_f64());
     }
@@ -130,16 +117,9 @@ impl RouterMetrics {
         self.decision_seconds.observe(elapsed.as_secs_f64());
     }
 
-    /// Prediction and truth are counted together, at the first token, so that the two sums
-    /// are over the same requests.
     pub(crate) fn first_token(&self, claim: &Claim, cached_tokens: u32, now: Moment) {
         if let Some(cells) = self.workers.get(&claim.worker) {
-            cells
-                .predicted_cached_tokens
-                .add(u64::from(claim.predicted_cached_tokens));
-            cells.actual_cached_tokens.add(u64::from(cached_tokens));
-            let error = now.since(claim.at).abs_diff(claim.predicted_first_token);
-            cells.ttft_error.observe(error.as_secs_f64());
+            cells.first_token(claim, cached_tokens, now.since(claim.at));
         }
     }
 
@@ -161,42 +141,26 @@ impl RouterMetrics {
         }
     }
 
+    pub(crate) fn caught_up(&self, worker: WorkerId, lag: Duration) {
+        if let Some(cells) = self.workers.get(&worker) {
+            cells.index_lag.observe(lag.as_secs_f64());
+        }
+    }
+
     /// Brings the gauges up to date.
-    pub(crate) fn levels(&self, state: &State) {
+    pub(crate) fn levels(&mut self, state: &State, now: Moment) {
         let (confirmed, expected) = state.known_blocks();
         self.index_blocks.set(confirmed as f64);
         self.expected_blocks.set(expected as f64);
         self.spread.set(f64::from(state.spread()));
-    }
-}
-
-impl WorkerCells {
-    fn new(registry: &Registry, mode: ModeName, worker: &str) -> Self {
-        let events = |event| {
-            let labels = ["ok", event, worker];
-            registry.counter(&catalog::COMPONENT_KV_CACHE_EVENTS_APPLIED, &labels)
-        };
-        let counter = |metric| registry.counter(metric, &[worker]);
-        Self {
-            decisions: decisions(registry, mode, worker),
-            predicted_cached_tokens: counter(&catalog::ROUTER_PREDICTED_CACHED_TOKENS_TOTAL),
-            actual_cached_tokens: counter(&catalog::ROUTER_ACTUAL_CACHED_TOKENS_TOTAL),
-            ttft_error: registry.histogram(&catalog::ROUTER_TTFT_ERROR_SECONDS, &[worker]),
-            gaps: counter(&catalog::ROUTER_FEED_GAPS_TOTAL),
-            snapshots: counter(&catalog::ROUTER_FEED_SNAPSHOTS_TOTAL),
-            stored: events("stored"),
-            removed: events("removed"),
-            cleared: events("cleared"),
+        if self.learned.is_some_and(|at| now.since(at) < LEARNED_EVERY) {
+            return;
+        }
+        self.learned = Some(now);
+        for (worker, learned) in state.learned() {
+            if let Some(cells) = self.workers.get(&worker) {
+                cells.learned(&learned);
+            }
         }
     }
-
-    fn applied(&self, tally: EventTally) {
-        self.stored.add(tally.stored);
-        self.removed.add(tally.removed);
-        self.cleared.add(tally.cleared);
-    }
-}
-
-fn decisions(registry: &Registry, mode: ModeName, worker: &str) -> Counter {
-    registry.counter(&catalog::ROUTER_DECISIONS_TOTAL, &[mode.as_str(), worker])
 }

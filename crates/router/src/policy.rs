@@ -217,6 +217,25 @@ pub enum Reason {
     },
 }
 
+impl Reason {
+    /// In one word, for counting. An interface: dashboards ask for these.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::NextInCycle => "next_in_cycle",
+            Self::Drawn => "drawn",
+            Self::LeastLoaded { .. } => "least_loaded",
+            Self::OnlyOne => "only_one",
+            Self::LessLoadedOfTwo { .. } => "less_loaded_of_two",
+            Self::LowestCost { .. } => "lowest_cost",
+            Self::TieAtLowestCost { .. } => "tie_at_lowest_cost",
+            Self::DrawnByCost { .. } => "drawn_by_cost",
+            Self::Cheapest { .. } => "cheapest",
+            Self::HotSpread { .. } => "hot_spread",
+            Self::FromQueue { .. } => "from_queue",
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use contract::{BlockHash, Moment, RequestId, WorkerId};
 
+use crate::policy::Reason;
 use crate::queue::Ticket;
 use crate::reservations::Key;
 
@@ -68,6 +69,8 @@ pub struct Claim {
     pub predicted_first_token: Duration,
     /// Under which number the decision is recorded.
     pub decision: u64,
+    /// As the decision's record has it.
+    pub reason: Reason,
     /// How long the request waited for a slot.
     pub waited: Duration,
     /// A worker that holds much more of the prompt was passed over.

@@ -98,7 +98,7 @@ impl Router {
             Ok(Placed::Waiting(_)) => {}
             Err(error) => metrics.refused(error),
         }
-        metrics.levels(state);
+        metrics.levels(state, began);
         metrics.took(self.shared.clock.now() - began);
         match result? {
             Placed::Now(claim) => {
@@ -157,7 +157,7 @@ impl Router {
             let Guarded { state, metrics, .. } = &mut *self.shared.guarded.lock();
             let outcome = state.observe(batch);
             metrics.observed(batch.worker, &outcome);
-            metrics.levels(state);
+            metrics.levels(state, self.shared.clock.now());
             outcome.observed
         };
         if observed == Observed::NeedsSnapshot {
@@ -177,8 +177,16 @@ impl Router {
         let Guarded { state, metrics, .. } = &mut *self.shared.guarded.lock();
         let outcome = state.restore(worker, snapshot);
         metrics.restored(worker, &outcome);
-        metrics.levels(state);
+        metrics.levels(state, self.shared.clock.now());
         outcome.observed
+    }
+
+    /// Says that the index has a batch by now, at once or after a snapshot, and when the worker
+    /// published it, by the router's [`clock`](Self::clock).
+    pub fn caught_up(&self, worker: WorkerId, published: Moment) {
+        let now = self.shared.clock.now();
+        let guarded = self.shared.guarded.lock();
+        guarded.metrics.caught_up(worker, now.since(published));
     }
 
     pub fn mode(&self) -> Mode {
@@ -233,7 +241,8 @@ impl Router {
             let guarded = &mut *self.shared.guarded.lock();
             let changed = change(guarded);
             let bound = guarded.serve(self.shared.clock);
-            guarded.metrics.levels(&guarded.state);
+            let Guarded { state, metrics, .. } = guarded;
+            metrics.levels(state, self.shared.clock.now());
             (changed, bound)
         };
         // Out of the lock: this wakes tasks, and gives back the place of one that has just

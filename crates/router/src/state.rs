@@ -293,6 +293,12 @@ impl State {
         self.members.iter().map(view).collect()
     }
 
+    /// What has been learned about every member, in ascending order of worker.
+    pub(crate) fn learned(&self) -> impl Iterator<Item = (WorkerId, Learned)> {
+        let members = self.members.iter();
+        members.map(|(_, member)| (member.worker, Learned::of(member)))
+    }
+
     /// The latest `limit` decisions, latest first.
     pub fn decisions(&self, limit: usize) -> Vec<Arc<Decision>> {
         self.log.latest(limit)

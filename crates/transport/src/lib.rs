@@ -16,6 +16,6 @@ pub mod feed;
 pub mod link;
 pub mod membership;
 
-pub use feed::{Feed, FeedPublisher, feed};
+pub use feed::{Delivery, Feed, FeedPublisher, feed};
 pub use link::{LinkFuture, WorkerLink};
 pub use membership::{Change, Changes, Member, Roster, roster};

@@ -48,7 +48,7 @@ impl Worker {
         executor: E,
         context: &WorkerContext,
     ) -> (Self, Member) {
-        let (publisher, feed) = feed();
+        let (publisher, feed) = feed(context.clock);
         let metrics = EngineMetrics::new(&context.registry, &card);
         let tasks = TaskTracker::new();
         let stop = CancellationToken::new();

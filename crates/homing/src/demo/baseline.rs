@@ -66,7 +66,7 @@ fn shipped(args: &DemoArgs, system: &System) -> Option<Baseline> {
 }
 
 /// From a file that a sweep wrote.
-pub(super) fn read(path: &Path) -> anyhow::Result<Baseline> {
+pub(crate) fn read(path: &Path) -> anyhow::Result<Baseline> {
     let name = path.display();
     let text = std::fs::read_to_string(path);
     let text = text.with_context(|| format!("--baseline: cannot read {name}"))?;

@@ -19,8 +19,10 @@ use tokio_util::task::TaskTracker;
 
 use super::{System, baseline};
 use crate::args::{DemoArgs, StarterChoice};
+use crate::dashboards::lines::{Choice, Lines};
 use crate::loadgen::unix_ms;
 use crate::pages;
+use crate::print;
 
 /// What the console shows, and what it shows it of.
 pub(super) struct Facade {
@@ -46,6 +48,25 @@ impl Given {
             baseline: baseline.transpose()?,
             gpus: gpus.context("--prometheus-url")?,
         })
+    }
+}
+
+/// Lines for the dashboards from the baseline that was given: at the demo's own load if the
+/// file has it, or else at its highest.
+pub(super) fn reference_lines(args: &DemoArgs, given: &Given) -> Option<Lines> {
+    let baseline = given.baseline.as_ref()?;
+    let mut levels = baseline.levels.iter();
+    let own = levels.any(|level| level.concurrency == args.concurrency);
+    let choice = Choice {
+        level: own.then_some(args.concurrency),
+        ..Choice::default()
+    };
+    match Lines::choose(baseline, &choice) {
+        Ok(lines) => Some(lines),
+        Err(error) => {
+            print::note(format_args!("no reference lines in Grafana: {error}"));
+            None
+        }
     }
 }
 
@@ -126,7 +147,7 @@ fn starters(choice: StarterChoice) -> Vec<Starter> {
 }
 
 /// Where this machine reaches its own listener, which may listen everywhere.
-fn reachable(listener: SocketAddr) -> SocketAddr {
+pub(super) fn reachable(listener: SocketAddr) -> SocketAddr {
     let host = match listener.ip() {
         address if !address.is_unspecified() => address,
         IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),

@@ -37,7 +37,7 @@ async fn join_broken(cluster: &Cluster, id: u64) -> transport::FeedPublisher {
     let card = Profile::named(engine::sim::DEFAULT_PROFILE)
         .unwrap()
         .card(WorkerId(id), "broken");
-    let (publisher, feed) = feed();
+    let (publisher, feed) = feed(cluster.router.clock());
     let before = cluster.views().len();
     let member = Member {
         card,

@@ -6,6 +6,7 @@ mod cluster;
 mod console;
 mod failures;
 mod loadgen;
+mod observability;
 mod same_system;
 mod serving;
 mod sweep;

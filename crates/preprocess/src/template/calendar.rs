@@ -31,7 +31,7 @@ const WEEKDAYS: [&str; 7] = [
 
 /// Formats `time` as Python's `strftime` does in the C locale. Directives that are not
 /// known stay as they are.
-pub(super) fn strftime(format: &str, time: SystemTime) -> String {
+pub fn strftime(format: &str, time: SystemTime) -> String {
     let seconds = time
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());

@@ -107,6 +107,18 @@ fn what_happens_is_counted() {
             "homing_router_actual_cached_tokens_total{worker_id=\"1\"}",
             256.0,
         ),
+        (
+            "homing_router_decision_reasons_total{mode=\"kv-blocks\",reason=\"lowest_cost\"}",
+            1.0,
+        ),
+        (
+            "homing_router_predicted_ttft_seconds_count{worker_id=\"1\"}",
+            1.0,
+        ),
+        (
+            "homing_router_actual_ttft_seconds_count{worker_id=\"1\"}",
+            1.0,
+        ),
         ("homing_router_index_blocks", 10.0),
         ("homing_router_index_speculative_blocks", 10.0),
         ("homing_router_inflight_spread", 1.0),
@@ -167,6 +179,48 @@ fn a_gap_a_snapshot_a_refusal_and_a_change_of_mode_are_counted() {
         ),
         1.0
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_predicted_what_came_and_what_was_learned_stand_side_by_side() {
+    let (router, registry) = router("kv", 2);
+    let series =
+        |name: &str, worker: u64| format!("homing_router_{name}{{worker_id=\"{worker}\"}}");
+    let prior = metric(&registry, &series("learned_step_seconds", 0));
+    let mut placement = route(&router, &chain(0, 10)).unwrap();
+    let worker = placement.worker().0;
+    let predicted = router.decisions(1)[0].predicted_ttft_ms / 1e3;
+    tokio::time::advance(Duration::from_millis(700)).await;
+    placement.first_token(0, router.clock().now());
+    let read = |name: &str| metric(&registry, &series(name, worker));
+    assert_eq!(read("actual_ttft_seconds_sum"), 0.7);
+    assert!((read("predicted_ttft_seconds_sum") - predicted).abs() < 1e-6);
+    for _ in 0..20 {
+        tokio::time::advance(Duration::from_millis(1600)).await;
+        placement.progress(16, router.clock().now());
+        router.report(WorkerId(worker), WorkerStatus::default());
+    }
+    // A hundred milliseconds for each token, where thirty were believed.
+    let learned = read("learned_step_seconds");
+    assert!(prior < 0.04 && learned > 0.06, "{prior} {learned}");
+    let view = &router.workers()[worker as usize].learned;
+    assert!((learned - view.step_ms / 1e3).abs() < 1e-9);
+    let prefill = read("learned_prefill_seconds_per_token");
+    assert!((prefill * view.prefill_tokens_per_second - 1.0).abs() < 1e-6);
+    drop(placement);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lag_of_the_index_is_counted_from_the_workers_publishing() {
+    let (router, registry) = router("kv", 1);
+    let published = router.clock().now();
+    tokio::time::advance(Duration::from_millis(250)).await;
+    let prompt = chain(0, 3);
+    assert_eq!(router.observe(&stored(0, 0, &prompt)), Observed::Applied);
+    router.caught_up(WorkerId(0), published);
+    router.caught_up(WorkerId(9), published);
+    let lag = "homing_router_index_lag_seconds_sum{worker_id=\"0\"}";
+    assert_eq!(metric(&registry, lag), 0.25);
 }
 
 #[test]

@@ -147,6 +147,14 @@ impl State {
                 .choose(&request, &mut self.survey.candidates, &mut self.draws);
         let chosen = self.survey.candidates[index];
         let predicted = chosen.wait_seconds() + chosen.first_token_seconds(&request);
+        let hot_spread = matches!(reason, Reason::HotSpread { .. });
+        let reason = match wait.queued {
+            true => Reason::FromQueue {
+                waited_ms: 1e3 * wait.waited.as_secs_f64(),
+                overtaken: wait.overtaken,
+            },
+            false => reason,
+        };
         let claim = Claim {
             key: self.reserve(query, &chosen, now),
             worker: chosen.worker,
@@ -154,18 +162,11 @@ impl State {
             at: now,
             predicted_first_token: Duration::try_from_secs_f32(predicted).unwrap_or_default(),
             decision: self.log.next_number(),
+            reason,
             waited: wait.waited,
-            hot_spread: matches!(reason, Reason::HotSpread { .. }),
+            hot_spread,
         };
-        let reason = if wait.queued {
-            Reason::FromQueue {
-                waited_ms: 1e3 * wait.waited.as_secs_f64(),
-                overtaken: wait.overtaken,
-            }
-        } else {
-            reason
-        };
-        self.record(query, &claim, reason);
+        self.record(query, &claim);
         claim
     }
 
@@ -203,7 +204,7 @@ impl State {
     }
 
     /// The survey's candidates go into the record, not a copy of them.
-    fn record(&mut self, query: &RouteQuery<'_>, claim: &Claim, reason: Reason) {
+    fn record(&mut self, query: &RouteQuery<'_>, claim: &Claim) {
         let candidates = &mut self.survey.candidates;
         let room = self.log.take_room(candidates.len());
         let candidates = std::mem::replace(candidates, room);
@@ -215,7 +216,7 @@ impl State {
             prompt_tokens: query.prompt_tokens,
             blocks: query.chain.len() as u32,
             winner: claim.worker,
-            reason,
+            reason: claim.reason,
             candidates,
             excluded: self.survey.excluded.clone(),
             hot_spread: claim.hot_spread,

@@ -42,6 +42,12 @@ pub(super) const STAGE: &[f64] = &[
     0.000001, 0.000003, 0.00001, 0.00003, 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0,
 ];
 
+/// 10 µs to 30 s: within a process an event waits for a turn of its reader, and a gap waits for
+/// snapshots that are asked for up to five times, a second apart.
+pub(super) const LAG: &[f64] = &[
+    0.00001, 0.00003, 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0,
+];
+
 /// 1 ms to 1 s: a decode step of a 70B model takes tens of milliseconds, a step full of
 /// prefill several hundred.
 pub(super) const STEP: &[f64] = &[

@@ -4,8 +4,8 @@ use super::{Metric, Stage, buckets, metrics};
 
 pub(super) const STAGE: Stage = Stage {
     title: "Router",
-    about: "Which worker was chosen, how long choosing took, and how well the index predicted \
-            what the engines had cached.",
+    about: "Which worker was chosen and why, how long choosing took, what has been learned about \
+            the workers, and how well cached tokens and first tokens were predicted.",
     metrics: ALL,
 };
 
@@ -20,6 +20,11 @@ metrics! {
         "homing_router_decisions_total",
         &["mode", "worker_id"],
         "Requests placed on a worker.",
+    );
+    ROUTER_DECISION_REASONS_TOTAL = Metric::counter(
+        "homing_router_decision_reasons_total",
+        &["mode", "reason"],
+        "Requests placed on a worker, by why that one: the reason of the decision's record as one word.",
     );
     ROUTER_REJECTIONS_TOTAL = Metric::counter(
         "homing_router_rejections_total",
@@ -45,6 +50,12 @@ metrics! {
         "homing_router_index_speculative_blocks",
         &[],
         "Blocks expected on workers because of requests under way, whether confirmed by events or not.",
+    );
+    ROUTER_INDEX_LAG_SECONDS = Metric::histogram(
+        "homing_router_index_lag_seconds",
+        &["worker_id"],
+        buckets::LAG,
+        "Time from a worker's publishing a batch of KV events to the index having it, the repair of a gap included.",
     );
     ROUTER_FEED_GAPS_TOTAL = Metric::counter(
         "homing_router_feed_gaps_total",
@@ -77,5 +88,42 @@ metrics! {
         &["worker_id"],
         buckets::TIME_TO_FIRST_TOKEN,
         "Difference between the predicted and the actual time from dispatch to first token, either way.",
+    );
+    ROUTER_PREDICTED_TTFT_SECONDS = Metric::histogram(
+        "homing_router_predicted_ttft_seconds",
+        &["worker_id"],
+        buckets::TIME_TO_FIRST_TOKEN,
+        "Time from dispatch to first token that was expected at dispatch, of requests whose first token came.",
+    );
+    ROUTER_ACTUAL_TTFT_SECONDS = Metric::histogram(
+        "homing_router_actual_ttft_seconds",
+        &["worker_id"],
+        buckets::TIME_TO_FIRST_TOKEN,
+        "Time from dispatch to first token that the same requests took.",
+    );
+    ROUTER_LEARNED_PREFILL_SECONDS_PER_TOKEN = Metric::gauge(
+        "homing_router_learned_prefill_seconds_per_token",
+        &["worker_id"],
+        "What each prompt token to compute is believed to add to the time to first token.",
+    );
+    ROUTER_LEARNED_FIRST_TOKEN_SECONDS = Metric::gauge(
+        "homing_router_learned_first_token_seconds",
+        &["worker_id"],
+        "Time to first token that is believed to be there whatever the prompt, with the requests now in flight.",
+    );
+    ROUTER_LEARNED_STEP_SECONDS = Metric::gauge(
+        "homing_router_learned_step_seconds",
+        &["worker_id"],
+        "Time between two tokens that the worker is believed to need, with the requests now in flight.",
+    );
+    ROUTER_LEARNED_STEP_GROWTH_SECONDS = Metric::gauge(
+        "homing_router_learned_step_growth_seconds",
+        &["worker_id"],
+        "What each further request is believed to add to the time between two tokens.",
+    );
+    ROUTER_LEARNED_RESIDENCE_SECONDS = Metric::gauge(
+        "homing_router_learned_residence_seconds",
+        &["worker_id"],
+        "How long a request is believed to keep its slot.",
     );
 }
