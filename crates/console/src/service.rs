@@ -75,7 +75,7 @@ impl Console {
 
     fn prometheus(&self) -> Result<&Prometheus, Problem> {
         self.inner.config.prometheus.as_ref().ok_or_else(|| {
-            let message = "This server knows no Prometheus: start it with --observability, \
+            let message = "This server knows no Prometheus: start `homing demo` with --observability, \
                  or with --prometheus-url URL.";
             Problem::new(StatusCode::NOT_FOUND, message).code("no_prometheus")
         })
