@@ -9,9 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::Dashboard;
-use crate::tests::bench::{Bench, transport};
-
-const DASHBOARD: &str = r#"{ "uid": "one", "title": "One", "panels": [{ "id": 7 }] }"#;
+use crate::tests::bench::{Bench, DASHBOARD, transport};
 
 type Asked = Query<BTreeMap<String, String>>;
 

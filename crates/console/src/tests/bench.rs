@@ -30,6 +30,8 @@ use crate::{
 
 pub(super) const TOKEN: &str = "secret";
 
+pub(crate) const DASHBOARD: &str = r#"{ "uid": "one", "title": "One", "panels": [{ "id": 7 }] }"#;
+
 pub(crate) struct Bench {
     pub(super) console: Console,
     pub(super) load: Option<LoadGenerator>,
@@ -44,12 +46,11 @@ impl Bench {
 
     /// With a Prometheus and a dashboard, and without load.
     pub(crate) fn before(prometheus: impl FnOnce(&TaskTracker) -> Prometheus) -> Self {
-        let dashboard = r#"{ "uid": "one", "title": "One", "panels": [{ "id": 7 }] }"#;
         let tasks = TaskTracker::new();
         let prometheus = prometheus(&tasks);
         Self::with(tasks, None, |config| {
             config.prometheus = Some(prometheus);
-            config.dashboards = vec![Dashboard::parse(dashboard).unwrap()];
+            config.dashboards = vec![Dashboard::parse(DASHBOARD).unwrap()];
         })
     }
 
