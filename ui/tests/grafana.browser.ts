@@ -65,7 +65,7 @@ describe("with Prometheus", () => {
     await until(async () => (await value("Workers")) === 3);
     await until(async () => (await words("Placements by Worker")).includes("worker 2"));
     // Of one worker alone.
-    await page.getByLabel("Worker", { exact: true }).selectOption("1");
+    await page.getByRole("combobox", { name: "Worker", exact: true }).selectOption("1");
     await until(async () => (await value("Workers")) === 1);
     const closed = page.getByRole("button", { name: "Engine Steps (3 panels)" });
     await closed.click();
