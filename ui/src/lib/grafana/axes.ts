@@ -18,7 +18,7 @@ export function axisOf(series: readonly Drawn[], side: Side): Axis | null {
 /** What is seen of it; `low` and `high` are the values that are drawn. */
 export function axisRange(axis: Axis, low: number | null, high: number | null): [number, number] {
   const [least, most] = [low ?? 0, high ?? 0];
-  const room = least === 0 && most === 0 ? 1 : 0.06 * (most - least || Math.abs(most));
+  const room = 0.06 * (most - (axis.min ?? least) || Math.abs(most));
   const bottom = axis.min ?? (least >= 0 ? Math.max(0, least - room) : least - room);
   const top = axis.max ?? Math.max(axis.softMax ?? Number.NEGATIVE_INFINITY, most + room);
   return top > bottom ? [bottom, top] : [bottom, bottom + 1];

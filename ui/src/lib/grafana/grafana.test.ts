@@ -123,6 +123,7 @@ describe("axes", () => {
     const axis = { side: "left", unit: "s", decimals: null, min: 0, max: null, softMax: 0.72 } as const;
     expect(axisRange(axis, 0.1, 0.3)).toEqual([0, 0.72]);
     expect(axisRange(axis, 0.1, 2)[1]).toBeGreaterThan(2);
+    expect(axisRange(axis, 58, 60)[1]).toBeGreaterThan(63);
     expect(axisRange({ ...axis, max: 1, softMax: null }, 0.1, 0.3)).toEqual([0, 1]);
     expect(axisRange({ ...axis, min: null, softMax: null }, null, null)).toEqual([0, 1]);
     expect(axisOf([], "right")).toBeNull();
