@@ -6,6 +6,7 @@ import { ConversationDetail } from "./pages/ConversationDetail";
 import { Conversations } from "./pages/Conversations";
 import { Dashboard } from "./pages/Dashboard";
 import { Features } from "./pages/Features";
+import { GrafanaView } from "./pages/GrafanaView";
 import { KvRouting } from "./pages/KvRouting";
 
 export function App() {
@@ -20,6 +21,7 @@ export function App() {
         {route.page === "architecture" && <Architecture />}
         {route.page === "routing" && <KvRouting />}
         {route.page === "features" && <Features />}
+        {route.page === "grafana" && <GrafanaView uid={route.uid} />}
       </main>
     </>
   );

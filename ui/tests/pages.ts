@@ -8,6 +8,7 @@ export const PAGES = [
   { name: "architecture", hash: "#/architecture", ready: "worker 0" },
   { name: "routing", hash: "#/routing", ready: "Last decision" },
   { name: "features", hash: "#/features", ready: "Speculative decoding" },
+  { name: "grafana", hash: "#/grafana", ready: "not Grafana" },
 ] as const;
 
 /** What a card shows. */

@@ -186,7 +186,7 @@ impl Step {
             Self::Dashboards => &[Tool::Prometheus, Tool::Node],
             Self::Clients => &[Tool::Python],
             Self::Ui => &[Tool::Node],
-            Self::Browser => &[Tool::Node, Tool::Chromium],
+            Self::Browser => &[Tool::Node, Tool::Chromium, Tool::Prometheus],
             Self::Format | Self::Tidy | Self::Clippy | Self::Build | Self::Licences => &[],
         }
     }

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 
 use self::matching::Gpu;
+use crate::prometheus::base_address;
 use crate::state::WorkerState;
 
 /// Bytes in the exporter's unit of memory.
@@ -55,20 +56,9 @@ struct Inner {
 impl GpuFeed {
     /// Of a Prometheus at `url`. Nothing is known until it has been [polled](Self::poll).
     pub fn new(url: &str) -> Result<Self, String> {
-        let address: http::Uri = url.parse().map_err(|_| format!("`{url}` is no URL"))?;
-        let is_web = matches!(address.scheme_str(), Some("http" | "https"));
-        let authority = address
-            .authority()
-            .map_or("", |authority| authority.as_str());
-        if !is_web || authority.is_empty() {
-            return Err(format!("`{url}` does not begin with http:// or https://"));
-        }
-        if authority.contains('@') || address.query().is_some() {
-            return Err(format!("`{url}` has a user or a query, which are not sent"));
-        }
         Ok(Self {
             inner: Arc::new(Inner {
-                url: url.trim_end_matches('/').to_owned(),
+                url: base_address(url)?,
                 latest: Mutex::new(Ok(Vec::new())),
             }),
         })

@@ -13,6 +13,9 @@
 //! | `GET /api/baseline` | what load levels do to such workers, computed or read before |
 //! | `GET /api/conversations` | conversations of late; `limit`, `status`, `sort` |
 //! | `GET /api/conversations/{id}` | one of them with all that was said |
+//! | `GET /api/dashboards` | the dashboards that were handed over, by `uid` |
+//! | `GET /api/dashboards/{uid}` | one of them, as it is ([`dashboards`]) |
+//! | `GET /api/prometheus/{query,query_range}` | a question to Prometheus, passed on ([`prometheus`]) |
 //! | `POST /api/load/{start,pause,resume,drain,stop}` | drives the load generator |
 //! | `PATCH /api/load/settings` | changes some of its settings |
 //! | `PUT /api/router` | changes how workers are chosen |
@@ -28,6 +31,7 @@
 //! | [`assets`] | the pages |
 //! | [`state`], [`history`], [`baseline`] | the types that a page reads |
 //! | [`gpu`] | how busy GPUs are, by what Prometheus says |
+//! | [`dashboards`], [`prometheus`] | Grafana's dashboards, and the answers to their queries |
 //! | [`system`] | what the console asks of the serving system |
 //! | [`conversations`], [`settings`] | choosing from the log; changing settings by name |
 //! | [`service`], [`stream`] | HTTP and WebSocket |
@@ -37,9 +41,11 @@
 mod assets;
 mod baseline;
 mod conversations;
+mod dashboards;
 mod error;
 mod gpu;
 mod history;
+mod prometheus;
 mod service;
 mod settings;
 mod state;
@@ -62,8 +68,10 @@ use tokio_util::sync::CancellationToken;
 pub use crate::assets::{Asset, Assets};
 pub use crate::baseline::{BaselineBoard, BaselineStatus};
 pub use crate::conversations::{ConversationList, Sort};
+pub use crate::dashboards::{Dashboard, DashboardList, DashboardName};
 pub use crate::gpu::{GpuFeed, GpuSource};
 pub use crate::history::{History, HistoryPoint, WorkerInFlight};
+pub use crate::prometheus::Prometheus;
 pub use crate::state::{
     CacheState, Control, RequestCounts, RouterState, Slos, SpeculationState, State, SystemView,
     WorkerState,
@@ -86,6 +94,10 @@ pub struct ConsoleConfig {
     pub status_page: String,
     /// Where the baseline will be.
     pub baseline: BaselineBoard,
+    /// What the page of dashboards draws.
+    pub dashboards: Vec<Dashboard>,
+    /// What answers their queries, if anything does.
+    pub prometheus: Option<Prometheus>,
     /// Unix milliseconds now.
     pub unix_ms: u64,
 }

@@ -6,10 +6,11 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get, patch, post, put};
 use axum::{Json, Router};
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use loadgen::LoadGenerator;
 use loadgen::baseline::Baseline;
@@ -21,8 +22,10 @@ use tracing::info;
 
 use crate::baseline::BaselineStatus;
 use crate::conversations::{self, ConversationList};
+use crate::dashboards::DashboardList;
 use crate::error::Problem;
 use crate::history::History;
+use crate::prometheus::{self, Prometheus};
 use crate::state::RouterState;
 use crate::{Console, settings, stream};
 
@@ -42,6 +45,10 @@ pub(crate) fn routes(console: Console) -> Router {
         .route("/api/baseline", get(baseline))
         .route("/api/conversations", get(list))
         .route("/api/conversations/{id}", get(conversation))
+        .route("/api/dashboards", get(dashboards))
+        .route("/api/dashboards/{uid}", get(dashboard))
+        .route("/api/prometheus/query", get(query))
+        .route("/api/prometheus/query_range", get(query_range))
         .route("/api/load/{action}", post(drive))
         .route("/api/load/settings", patch(change_settings))
         .route("/api/router", put(change_router))
@@ -65,6 +72,19 @@ impl Console {
             Problem::new(StatusCode::NOT_FOUND, message).code("no_load_generator")
         })
     }
+
+    fn prometheus(&self) -> Result<&Prometheus, Problem> {
+        self.inner.config.prometheus.as_ref().ok_or_else(|| {
+            let message = "This server knows no Prometheus: start `homing demo` with --observability, \
+                 or with --prometheus-url URL.";
+            Problem::new(StatusCode::NOT_FOUND, message).code("no_prometheus")
+        })
+    }
+}
+
+/// JSON that is passed on as it came.
+fn json(body: Bytes) -> Response {
+    ([(CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 async fn state(State(console): State<Console>, headers: HeaderMap) -> Json<crate::State> {
@@ -136,6 +156,46 @@ async fn conversation(
         let message = format!("The log has no conversation `{id}`; it keeps the latest ones.");
         Problem::new(StatusCode::NOT_FOUND, message).code("unknown_conversation")
     })
+}
+
+async fn dashboards(State(console): State<Console>) -> Json<DashboardList> {
+    let config = &console.inner.config;
+    let names = config.dashboards.iter().map(|board| board.name.clone());
+    let prometheus = config.prometheus.as_ref();
+    Json(DashboardList {
+        dashboards: names.collect(),
+        prometheus: prometheus.map(|prometheus| prometheus.url().to_owned()),
+    })
+}
+
+async fn dashboard(
+    State(console): State<Console>,
+    Path(uid): Path<String>,
+) -> Result<Response, Problem> {
+    let mut all = console.inner.config.dashboards.iter();
+    let found = all.find(|board| board.name.uid == uid);
+    found.map(|board| json(board.json.clone())).ok_or_else(|| {
+        let message = format!("There is no dashboard `{uid}`.");
+        Problem::new(StatusCode::NOT_FOUND, message).code("unknown_dashboard")
+    })
+}
+
+async fn query(
+    State(console): State<Console>,
+    query: Result<Query<prometheus::At>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let prometheus = console.prometheus()?;
+    let Query(at) = query.map_err(|error| Problem::bad_request(error.body_text()))?;
+    prometheus.at(&at).await.map(json)
+}
+
+async fn query_range(
+    State(console): State<Console>,
+    query: Result<Query<prometheus::Over>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let prometheus = console.prometheus()?;
+    let Query(over) = query.map_err(|error| Problem::bad_request(error.body_text()))?;
+    prometheus.over(&over).await.map(json)
 }
 
 /// Obeys, and tells how things are then: what is already so stays so.

@@ -13,6 +13,7 @@ use router::{Candidate, Terms};
 use ts_rs::{Config, TS, TypeVisitor};
 
 use crate::conversations::ConversationList;
+use crate::dashboards::DashboardList;
 use crate::history::History;
 use crate::state::State;
 
@@ -55,6 +56,7 @@ pub fn typescript() -> String {
     page.visit::<Baseline>();
     page.visit::<ConversationList>();
     page.visit::<Conversation>();
+    page.visit::<DashboardList>();
     page.visit::<ErrorBody>();
     let mut text = HEADER.to_owned();
     for declaration in page.declared.values() {
@@ -128,6 +130,7 @@ mod tests {
             "BaselineStatus",
             "GpuSource",
             "ConversationList",
+            "DashboardList",
             "Conversation",
             "ApiError",
             "WorkerState",

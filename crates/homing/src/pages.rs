@@ -1,7 +1,14 @@
-//! The web console's pages, as the build script left them.
+//! The web console's pages, as the build script left them, and the dashboards that one of them
+//! draws.
 
-use ::console::{Asset, Assets};
+use ::console::{Asset, Assets, Dashboard};
 use rust_embed::RustEmbed;
+
+/// The same files that Grafana is given.
+const DASHBOARDS: [&str; 2] = [
+    include_str!("../../../dashboards/grafana/gtc-demo.json"),
+    include_str!("../../../dashboards/grafana/homing-router.json"),
+];
 
 #[derive(RustEmbed)]
 #[folder = "$OUT_DIR/ui"]
@@ -19,4 +26,20 @@ pub(crate) fn built() -> Assets {
         })
     });
     Assets::new(files)
+}
+
+/// The dashboards as they are shipped.
+pub(crate) fn dashboards() -> Vec<Dashboard> {
+    let parsed = DASHBOARDS.map(|text| Dashboard::parse(text).expect("a test reads them"));
+    parsed.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dashboards_are_read() {
+        assert_eq!(dashboards().len(), DASHBOARDS.len());
+    }
 }

@@ -1,5 +1,5 @@
 /** The only place that fetches. */
-import type { ApiError, Baseline, Conversation, ConversationList, ConversationStatus, Decision, History, RouterState, Settings, Snapshot, State } from "./types";
+import type { ApiError, Baseline, Conversation, ConversationList, ConversationStatus, DashboardList, Decision, History, RouterState, Settings, Snapshot, State } from "./types";
 
 export type LoadAction = "start" | "pause" | "resume" | "drain" | "stop";
 export type ConversationSort = "newest" | "oldest" | "longest" | "turns";
@@ -58,6 +58,8 @@ function conversationQuery({ limit, status, sort }: ConversationQuery): string {
   return text ? `?${text}` : "";
 }
 
+const query = (values: Record<string, string | number>): string => new URLSearchParams(Object.entries(values).map(([name, value]) => [name, String(value)])).toString();
+
 export const api = {
   state: (signal?: AbortSignal) => call<State>("GET", "api/state", undefined, signal),
   history: (signal?: AbortSignal) => call<History>("GET", "api/history", undefined, signal),
@@ -68,6 +70,13 @@ export const api = {
     call<Conversation>("GET", `api/conversations/${encodeURIComponent(id)}`, undefined, signal),
   decisions: (limit: number, signal?: AbortSignal) =>
     call<{ decisions: Decision[] }>("GET", `decisions?limit=${limit}`, undefined, signal),
+  dashboards: (signal?: AbortSignal) => call<DashboardList>("GET", "api/dashboards", undefined, signal),
+  /** Grafana's own JSON, of which nothing is promised here. */
+  dashboard: (uid: string, signal?: AbortSignal) => call<unknown>("GET", `api/dashboards/${encodeURIComponent(uid)}`, undefined, signal),
+  /** Prometheus' own JSON; times in seconds. */
+  query: (expr: string, time: number, signal?: AbortSignal) => call<unknown>("GET", `api/prometheus/query?${query({ query: expr, time })}`, undefined, signal),
+  queryRange: (expr: string, { start, end, step }: { start: number; end: number; step: number }, signal?: AbortSignal) =>
+    call<unknown>("GET", `api/prometheus/query_range?${query({ query: expr, start, end, step })}`, undefined, signal),
   load: (action: LoadAction) => call<Snapshot>("POST", `api/load/${action}`),
   settings: (change: Partial<Settings>) => call<Snapshot>("PATCH", "api/load/settings", change),
   router: (change: RouterChange) => call<RouterState>("PUT", "api/router", change),

@@ -113,6 +113,14 @@ export type ConversationSummary = { id: string,
   /** Since the beginning; for one that is over, until its end. */
   duration_s: number, };
 
+/** What the page of dashboards can show. */
+export type DashboardList = { dashboards: Array<DashboardName>,
+  /** The address of the Prometheus that answers their queries; `null` if there is none. */
+  prometheus: string | null, };
+
+/** How a dashboard is found and what it is called. */
+export type DashboardName = { uid: string, title: string, };
+
 /** One placement, with everything that led to it. */
 export type Decision = {
   /** Counts from 1. */

@@ -7,7 +7,8 @@ export type Route =
   | { page: "conversation"; id: string }
   | { page: "architecture" }
   | { page: "routing" }
-  | { page: "features" };
+  | { page: "features" }
+  | { page: "grafana"; uid: string | null };
 
 export const TABS: ReadonlyArray<{ page: Route["page"]; label: string; href: string }> = [
   { page: "dashboard", label: "Dashboard", href: "#/" },
@@ -15,6 +16,7 @@ export const TABS: ReadonlyArray<{ page: Route["page"]; label: string; href: str
   { page: "architecture", label: "Demo Architecture", href: "#/architecture" },
   { page: "routing", label: "KV Routing", href: "#/routing" },
   { page: "features", label: "Features", href: "#/features" },
+  { page: "grafana", label: "Grafana View", href: "#/grafana" },
 ];
 
 /** An address typed by hand may hold a stray `%`. */
@@ -32,6 +34,8 @@ export function parseRoute(hash: string): Route {
   switch (first) {
     case "conversations":
       return second ? { page: "conversation", id: decoded(second) } : { page: "conversations" };
+    case "grafana":
+      return { page: "grafana", uid: second ? decoded(second) : null };
     case "architecture":
     case "routing":
     case "features":

@@ -28,6 +28,7 @@ pub(super) fn browse() -> anyhow::Result<()> {
 pub(crate) fn screenshots() -> anyhow::Result<()> {
     super::packages::ensure(super::Tool::Node)?;
     super::packages::ensure(super::Tool::Chromium)?;
+    super::packages::ensure(super::Tool::Prometheus)?;
     npm::install(FOLDER)?;
     run_in_browser("screenshots")
 }

@@ -24,13 +24,15 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use crate::{
-    Assets, BaselineBoard, Console, ConsoleConfig, GpuSource, Refusal, RequestCounts, RouterState,
-    Slos, System, SystemView, WorkerState,
+    Assets, BaselineBoard, Console, ConsoleConfig, Dashboard, GpuSource, Prometheus, Refusal,
+    RequestCounts, RouterState, Slos, System, SystemView, WorkerState,
 };
 
 pub(super) const TOKEN: &str = "secret";
 
-pub(super) struct Bench {
+pub(crate) const DASHBOARD: &str = r#"{ "uid": "one", "title": "One", "panels": [{ "id": 7 }] }"#;
+
+pub(crate) struct Bench {
     pub(super) console: Console,
     pub(super) load: Option<LoadGenerator>,
     pub(super) closing: CancellationToken,
@@ -38,24 +40,45 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    pub(super) fn open() -> Self {
+    pub(crate) fn open() -> Self {
         Self::new(Access::Open, true)
+    }
+
+    /// With a Prometheus and a dashboard, and without load.
+    pub(crate) fn before(prometheus: impl FnOnce(&TaskTracker) -> Prometheus) -> Self {
+        let tasks = TaskTracker::new();
+        let prometheus = prometheus(&tasks);
+        Self::with(tasks, None, |config| {
+            config.prometheus = Some(prometheus);
+            config.dashboards = vec![Dashboard::parse(DASHBOARD).unwrap()];
+        })
     }
 
     pub(super) fn new(access: Access, with_load: bool) -> Self {
         let tasks = TaskTracker::new();
-        let closing = CancellationToken::new();
         let load = with_load.then(|| load_generator(&tasks));
-        let config = ConsoleConfig {
+        Self::with(tasks, load, |config| config.access = access)
+    }
+
+    fn with(
+        tasks: TaskTracker,
+        load: Option<LoadGenerator>,
+        change: impl FnOnce(&mut ConsoleConfig),
+    ) -> Self {
+        let closing = CancellationToken::new();
+        let mut config = ConsoleConfig {
             title: "A title".to_owned(),
             subtitle: "And more".to_owned(),
             slos: Slos::default(),
-            access,
+            access: Access::Open,
             assets: Assets::default(),
             status_page: "http://api/".to_owned(),
             baseline: BaselineBoard::default(),
+            dashboards: Vec::new(),
+            prometheus: None,
             unix_ms: 1_000_000,
         };
+        change(&mut config);
         let system = Box::new(Invented::default());
         let console = Console::new(config, system, load.clone(), closing.clone());
         Self {
@@ -67,7 +90,7 @@ impl Bench {
     }
 
     /// Calls a path, with a body and a token where there are some.
-    pub(super) async fn call(
+    pub(crate) async fn call(
         &self,
         call: &str,
         body: Option<Value>,
@@ -87,7 +110,7 @@ impl Bench {
     }
 
     /// A call that must go well.
-    pub(super) async fn ok(&self, call: &str, body: Option<Value>) -> Value {
+    pub(crate) async fn ok(&self, call: &str, body: Option<Value>) -> Value {
         let (status, answer) = self.call(call, body, None).await;
         assert_eq!(status, StatusCode::OK, "{call}: {answer}");
         answer

@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use ::console::{
-    ConsoleConfig, GpuFeed, GpuSource, Refusal, RequestCounts, RouterState, SystemView, WorkerState,
+    ConsoleConfig, GpuFeed, GpuSource, Prometheus, Refusal, RequestCounts, RouterState, SystemView,
+    WorkerState,
 };
-use anyhow::Context as _;
 use frontend::{Frontend, RouterChange, offending_field};
 use loadgen::baseline::Baseline;
 use loadgen::client::{Client, Patience, Target, Transport, TransportOptions};
@@ -37,16 +37,24 @@ pub(super) struct Facade {
 pub(super) struct Given {
     baseline: Option<Baseline>,
     gpus: Option<GpuFeed>,
+    /// Answers the dashboards' queries.
+    prometheus: Option<Prometheus>,
 }
 
 impl Given {
     pub(super) fn read(args: &DemoArgs) -> anyhow::Result<Self> {
         let baseline = args.baseline.as_deref().map(baseline::read);
-        let gpus = args.prometheus_url.as_deref().map(GpuFeed::new);
-        let gpus = gpus.transpose().map_err(anyhow::Error::msg);
+        let url = args.prometheus_url.as_deref();
+        let gpus = url.map(GpuFeed::new).transpose();
+        let prometheus = url.map(|url| {
+            let transport = Transport::network(TransportOptions::default());
+            Prometheus::new(url, transport)
+        });
+        let wrong = |error: String| anyhow::Error::msg(error).context("--prometheus-url");
         Ok(Self {
             baseline: baseline.transpose()?,
-            gpus: gpus.context("--prometheus-url")?,
+            gpus: gpus.map_err(wrong)?,
+            prometheus: prometheus.transpose().map_err(wrong)?,
         })
     }
 }
@@ -76,7 +84,11 @@ pub(super) fn facade(
     api: SocketAddr,
     given: Given,
 ) -> anyhow::Result<Facade> {
-    let Given { baseline, gpus } = given;
+    let Given {
+        baseline,
+        gpus,
+        prometheus,
+    } = given;
     let subtitle = args.subtitle.clone().unwrap_or_else(|| {
         let (workers, profile) = (system.workers, &system.profile.name);
         format!("Powered by Homing, on {workers} simulated workers ({profile})")
@@ -90,6 +102,8 @@ pub(super) fn facade(
             assets: pages::built(),
             status_page: format!("http://{}/", reachable(api)),
             baseline: baseline::prepare(args, system, baseline)?,
+            dashboards: pages::dashboards(),
+            prometheus,
             unix_ms: unix_ms(),
         },
         system: Box::new(Serving {

@@ -96,6 +96,8 @@ pub(super) async fn serve(
         assets: pages::built(),
         status_page: "/api/state".to_owned(),
         baseline: BaselineBoard::default(),
+        dashboards: pages::dashboards(),
+        prometheus: None,
         unix_ms: unix_ms(),
     };
     let console = Console::new(
