@@ -1,4 +1,6 @@
-//! A summary for people and for scripts: JSON, CSV and a table.
+//! A summary for people and for scripts: JSON, CSV, a table, and a page ([`html`]).
+
+pub mod html;
 
 use std::fmt::Write as _;
 use std::path::Path;
