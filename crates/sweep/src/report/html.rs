@@ -62,9 +62,10 @@ pub fn html(data: &ReportData) -> String {
 
 /// All drawings, with numbers in the order in which they are met.
 fn drawings(page: Page<'_>, data: &ReportData) -> String {
+    let mut over_load = curves::figures(page);
+    over_load.extend(pareto::figure(page));
     let groups = [
-        curves::figures(page),
-        pareto::figure(page).into_iter().collect(),
+        over_load,
         detail::turns(page),
         detail::timelines(page, &data.timelines),
     ];

@@ -25,6 +25,12 @@ impl Axis {
         Self::linear(least.min(0.0), most.max(0.0))
     }
 
+    /// Linear, as close around the values as ticks allow: where 0 means nothing.
+    pub(super) fn around(values: &[f64]) -> Self {
+        let (least, most) = range(values).unwrap_or((0.0, 1.0));
+        Self::linear(least, most)
+    }
+
     /// Logarithmic if the values lie far apart, otherwise from 0.
     pub(super) fn fitting(values: &[f64]) -> Self {
         match range(values) {
@@ -39,7 +45,7 @@ impl Axis {
     pub(super) fn marked(values: &[f64]) -> Self {
         let (least, most) = range(values).unwrap_or((0.0, 1.0));
         let room = match most > least {
-            true => (most - least) * 0.05,
+            true => (most - least) * 0.07,
             false => 1.0,
         };
         let every = values.len().div_ceil(MOST_LABELS).max(1);

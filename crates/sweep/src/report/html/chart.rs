@@ -115,11 +115,13 @@ impl Chart {
     pub(super) fn limit_y(&mut self, value: f64, words: &str) {
         if let Some(share) = self.y.place(value) {
             let y = PLOT_HEIGHT * (1.0 - share);
+            // At the top it would run into the legend.
+            let beside = if share > 0.93 { 15.0 } else { -5.0 };
             self.marks += &format!(
                 "<path class=\"limit\" d=\"M{LEFT:.1} {y:.1}H{RIGHT:.1}\"/>\
                  <text class=\"limit-label\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
                 LEFT + 6.0,
-                y - 5.0,
+                y + beside,
                 escape(words),
             );
         }

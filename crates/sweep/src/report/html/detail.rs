@@ -136,7 +136,7 @@ fn fill(chart: &mut Chart, timeline: &Timeline) {
     if timeline.workers.len() <= COLOURS {
         let names = workers
             .clone()
-            .map(|(index, (name, _))| (name.clone(), Look::worker(index)));
+            .map(|(index, (name, _))| (called(name), Look::worker(index)));
         chart.legend = names.collect();
     }
     for (index, (_, counts)) in workers {
@@ -168,8 +168,16 @@ fn told(page: Page<'_>, mode: &str, timeline: &Timeline) -> String {
         .map(|(name, counts)| (counts.iter().max(), name));
     if let Some((Some(most), _)) = busiest.clone().max() {
         let with_most = busiest.filter(|(count, _)| *count == Some(most));
-        let names: Vec<String> = with_most.map(|(_, name)| name.clone()).collect();
+        let names: Vec<String> = with_most.map(|(_, name)| called(name)).collect();
         told += &format!(" The most on one: {most}, on {}.", list(&names));
     }
     told
+}
+
+/// Simulated workers have only numbers.
+fn called(worker: &str) -> String {
+    match worker.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => format!("worker {worker}"),
+        false => worker.to_owned(),
+    }
 }

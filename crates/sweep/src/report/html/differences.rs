@@ -1,6 +1,6 @@
 //! Each mode against the first, level by level, with how sure it is.
 
-use super::text::{change, escape, label, number, signed};
+use super::text::{change, escape, label, number, points, signed};
 use super::{Page, table};
 use crate::bootstrap::{Difference, Verdict};
 
@@ -45,7 +45,7 @@ fn of_mode(page: Page<'_>, mode: &str) -> String {
     let caption = format!("{mode} against {}", first.against);
     let head = format!(
         "<tr><th scope=\"col\">at once</th><th scope=\"col\">{}</th><th scope=\"col\">{}</th>\
-         <th scope=\"col\">change</th><th scope=\"col\">95 % interval of the difference</th>\
+         <th scope=\"col\">change</th><th scope=\"col\">95 % interval</th>\
          <th scope=\"col\">verdict</th></tr>",
         escape(&first.against),
         escape(mode)
@@ -90,13 +90,16 @@ fn row(one: &Difference) -> String {
         Verdict::Worse => "worse",
         Verdict::NotSignificant => "unsure",
     };
+    let changed = match one.figure.ends_with("_pct") {
+        true => points(one.value - one.reference),
+        false => change(one.change_pct),
+    };
     format!(
-        "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{} to {}</td>\
+        "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{changed}</td><td>{} to {}</td>\
          <td class=\"{class}\">{}</td></tr>\n",
         one.concurrency,
         number(one.reference),
         number(one.value),
-        change(one.change_pct),
         signed(one.interval.low),
         signed(one.interval.high),
         one.verdict.name(),

@@ -1,6 +1,6 @@
 //! What to be careful with: doubtful cells, and distances from published measurements.
 
-use super::text::{MISSING, change, escape, fixed, label, number};
+use super::text::{MISSING, change, escape, label, number, points};
 use super::{Page, table};
 use crate::compare::{Comparison, Deviation};
 
@@ -93,11 +93,7 @@ fn deviation(one: &Deviation) -> String {
         return format!("<td{class}>{MISSING} / {measured}{mark}</td>");
     };
     let error = match one.metric.ends_with("_pct") {
-        true => format!(
-            "{}{} points",
-            if error > 0.0 { "+" } else { "" },
-            fixed(error, 1)
-        ),
+        true => points(error),
         false => change(Some(error)),
     };
     format!(

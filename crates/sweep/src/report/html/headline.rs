@@ -2,7 +2,7 @@
 //! stops gaining.
 
 use super::Page;
-use super::text::{change, escape, list, number, optional, percent};
+use super::text::{MISSING, change, escape, label_and_unit, list, number, optional, percent};
 use crate::bootstrap::{Difference, Verdict};
 use crate::headline::Headline;
 
@@ -16,20 +16,12 @@ pub(super) fn section(page: Page<'_>) -> String {
         .modes()
         .map(|(mode, look)| card(page, headline, mode, &look.class()))
         .collect();
-    let said = [gains(page, headline), at_equal_load(page)].concat();
-    let said: String = said
-        .iter()
-        .map(|one| format!("<li>{}</li>\n", escape(one)))
-        .collect();
-    let gains = match said.is_empty() {
-        true => String::new(),
-        false => format!("<ul class=\"gains\">\n{said}</ul>\n"),
-    };
     format!(
         "<section id=\"headline\">\n<h2>Highest concurrency under the objectives</h2>\n\
-         <p>Objectives: {}, and no request fails.</p>\n<div class=\"cards\">\n{cards}</div>\n{gains}\
+         <p>Objectives: {}, and no request fails.</p>\n<div class=\"cards\">\n{cards}</div>\n{}\
          <h3>Where a mode stops being better</h3>\n{}</section>\n",
         escape(&objectives(headline)),
+        gains(page, headline),
         crossovers(page, headline),
     )
 }
@@ -85,53 +77,59 @@ fn card(page: Page<'_>, headline: &Headline, mode: &str, class: &str) -> String 
     )
 }
 
-/// Throughput of each mode at its own highest level against the first mode at its own.
-fn gains(page: Page<'_>, headline: &Headline) -> Vec<String> {
+/// What each mode gains over the first: each at its own highest level, and at equal load.
+fn gains(page: Page<'_>, headline: &Headline) -> String {
     let best = |mode: &str| {
         let level = headline.slo.highest.get(mode).copied().flatten()?;
         Some((level, page.cell(mode, level)?.tops))
     };
-    let Some((reference_level, reference)) = best(page.first_mode()) else {
-        return Vec::new();
-    };
-    let others = page.modes().map(|(mode, _)| mode).skip(1);
-    let gains = others.filter_map(|mode| {
-        let (level, tops) = best(mode)?;
-        let gain = (reference > 0.0).then(|| 100.0 * (tops / reference - 1.0));
-        Some(format!(
-            "Under the objectives, {mode} makes {} tokens/s (at {level}), {} against {} with {} \
-             (at {reference_level}).",
-            number(tops),
+    let reference = best(page.first_mode()).filter(|(_, tops)| *tops > 0.0);
+    let rows = page.modes().skip(1).map(|(mode, _)| {
+        let under = best(mode).map_or(MISSING.to_owned(), |(level, tops)| {
+            format!("{} tokens/s at {level}", number(tops))
+        });
+        let gain = best(mode).zip(reference);
+        let gain = gain.map(|((_, tops), (_, reference))| 100.0 * (tops / reference - 1.0));
+        format!(
+            "<tr><th scope=\"row\">{}</th><td>{under}</td><td>{}</td>{}{}</tr>\n",
+            super::tables::chip(page, mode),
             change(gain),
-            number(reference),
-            page.first_mode(),
-        ))
+            largest(page, mode, "ttft_ms_p95"),
+            largest(page, mode, "tops"),
+        )
     });
-    gains.collect()
+    let rows: String = rows.collect();
+    if rows.is_empty() {
+        return rows;
+    }
+    let first = page.first_mode();
+    let own = reference.map_or(String::new(), |(level, tops)| {
+        format!(" ({} tokens/s at {level})", number(tops))
+    });
+    let head = format!(
+        "<tr><td></td><th scope=\"colgroup\" colspan=\"2\">throughput under the objectives</th>\
+         <th scope=\"colgroup\" colspan=\"2\">largest significant gain at equal load</th></tr>\n\
+         <tr><th scope=\"col\">mode</th><th scope=\"col\">each at its highest level</th>\
+         <th scope=\"col\">against {}</th><th scope=\"col\">TTFT p95</th>\
+         <th scope=\"col\">throughput</th></tr>",
+        escape(&format!("{first}{own}")),
+    );
+    super::table(&format!("Gains over {first}"), &head, &rows)
 }
 
-/// The largest significant gains at one level.
-fn at_equal_load(page: Page<'_>) -> Vec<String> {
-    let watched = [
-        ("ttft_ms_p95", "TTFT p95", "ms"),
-        ("tops", "throughput", "tokens/s"),
-    ];
-    let modes = page.modes().map(|(mode, _)| mode).skip(1);
-    let said = modes.flat_map(|mode| {
-        watched.iter().filter_map(move |&(figure, name, unit)| {
-            let best = largest_gain(&page.summary.differences, mode, figure)?;
-            Some(format!(
-                "At equal load, the largest significant gain of {mode} in {name} is {} at {}: \
-                 {} against {} {unit} with {}.",
-                change(best.change_pct),
-                best.concurrency,
-                number(best.value),
-                number(best.reference),
-                best.against,
-            ))
-        })
-    });
-    said.collect()
+/// The largest significant gain at one level.
+fn largest(page: Page<'_>, mode: &str, figure: &str) -> String {
+    let Some(best) = largest_gain(&page.summary.differences, mode, figure) else {
+        return "<td class=\"unsure\">none</td>".to_owned();
+    };
+    let (_, unit) = label_and_unit(figure);
+    format!(
+        "<td><b>{}</b> at {}<br><small>{} → {} {unit}</small></td>",
+        change(best.change_pct),
+        best.concurrency,
+        number(best.reference),
+        number(best.value),
+    )
 }
 
 fn largest_gain<'a>(all: &'a [Difference], mode: &str, figure: &str) -> Option<&'a Difference> {
@@ -150,12 +148,10 @@ fn crossovers(page: Page<'_>, headline: &Headline) -> String {
             None => "It was better at no lower level.".to_owned(),
         };
         format!(
-            "<li><b>{} from {}</b>, {} ({} against {}). {} {}</li>\n",
+            "<li><b>{} from {}, {}.</b> {} {}</li>\n",
             escape(&one.mode),
             one.concurrency,
-            escape(&super::text::label(&one.figure)),
-            number(one.value),
-            number(one.reference),
+            escape(&label_and_unit(&one.figure).0),
             escape(&one.analysis),
             escape(&before),
         )

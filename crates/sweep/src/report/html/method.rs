@@ -29,7 +29,7 @@ const TERMS: [(&str, &str); 10] = [
         "Differences",
         "In pairs: a conversation is the same in every mode and is drawn equally often for all of \
          them. A difference whose interval holds 0 is not significant. Many are tested, each by \
-         itself; one in twenty would be called significant by chance.",
+         itself: where nothing differs, about one in twenty is still called significant.",
     ),
     (
         "TOPS and RPS",

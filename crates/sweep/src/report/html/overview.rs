@@ -30,10 +30,13 @@ pub(super) fn section(page: Page<'_>) -> String {
 }
 
 fn heading(page: Page<'_>) -> String {
-    let about = &page.summary.about;
-    match page.summary.modes.as_slice() {
-        [] => about.workload.clone(),
-        modes => format!("{}: {}", about.workload, modes.join(" · ")),
+    let workload = &page.summary.about.workload;
+    match page.summary.levels.as_slice() {
+        [] => workload.clone(),
+        [level] => format!("{workload} with {level} conversations at once"),
+        [lowest, .., highest] => {
+            format!("{workload} with {lowest} to {highest} conversations at once")
+        }
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn figure(page: Page<'_>) -> Option<Figure> {
     let limit = page.limit(WAIT).filter(|limit| *limit <= most * 4.0);
     let waits: Vec<f64> = all.iter().map(|(wait, _)| *wait).chain(limit).collect();
     let tops: Vec<f64> = all.iter().map(|(_, tops)| *tops).collect();
-    let (x, y) = (Axis::fitting(&waits), Axis::from_zero(&tops));
+    let (x, y) = (Axis::fitting(&waits), Axis::around(&tops));
     let mut caption = "Each point is a level, named by its conversations at once; up is more \
                        work done, left is less waiting."
         .to_owned();

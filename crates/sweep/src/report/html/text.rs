@@ -45,16 +45,26 @@ pub(super) fn percent(value: Option<f64>) -> String {
 
 /// A change in hundredths, with its sign.
 pub(super) fn change(value: Option<f64>) -> String {
-    let Some(value) = value else {
-        return MISSING.to_owned();
-    };
-    let plus = if value > 0.0 { "+" } else { "" };
-    format!("{plus}{} %", fixed(value, 1))
+    let percent = |value: f64| format!("{} %", with_sign(value, fixed(value, 1)));
+    value.map_or(MISSING.to_owned(), percent)
+}
+
+/// A change of what is a percentage itself.
+pub(super) fn points(value: f64) -> String {
+    format!("{} points", with_sign(value, fixed(value, 1)))
 }
 
 pub(super) fn signed(value: f64) -> String {
-    let plus = if value > 0.0 { "+" } else { "" };
-    format!("{plus}{}", number(value))
+    with_sign(value, number(value))
+}
+
+/// What is rounded to 0 has none.
+fn with_sign(value: f64, text: String) -> String {
+    let is_zero = !text.contains(|character| matches!(character, '1'..='9'));
+    match value > 0.0 && !is_zero {
+        true => format!("+{text}"),
+        false => text,
+    }
 }
 
 pub(super) fn count(value: u64) -> String {
