@@ -72,7 +72,13 @@ fn drawings(page: Page<'_>, data: &ReportData) -> String {
     let mut number = 0;
     let mut text = String::new();
     for group in groups.iter().filter(|group| !group.is_empty()) {
-        text += "<div class=\"figures\">\n";
+        // Three that belong together stand side by side where there is room.
+        let class = if group.len() == 3 {
+            "figures three"
+        } else {
+            "figures"
+        };
+        text += &format!("<div class=\"{class}\">\n");
         for figure in group {
             number += 1;
             text += &figure.html(number, page.summary.about.simulated);

@@ -4,6 +4,8 @@
 
 /// Beyond this ratio, small values cannot be told apart on a linear axis.
 const LINEAR_UP_TO: f64 = 20.0;
+/// A limit that is so much higher than all values would flatten them; it is not drawn.
+pub(super) const LIMIT_WITHIN: f64 = 4.0;
 /// About as many as a small chart has room for.
 const TICKS: f64 = 5.0;
 /// More labels would run into each other.
@@ -33,10 +35,13 @@ impl Axis {
 
     /// Logarithmic if the values lie far apart, otherwise from 0.
     pub(super) fn fitting(values: &[f64]) -> Self {
+        Self::log_beyond(LINEAR_UP_TO, values)
+    }
+
+    /// Logarithmic if the ratio of the values is beyond this one, otherwise from 0.
+    pub(super) fn log_beyond(ratio: f64, values: &[f64]) -> Self {
         match range(values) {
-            Some((least, most)) if least > 0.0 && most / least > LINEAR_UP_TO => {
-                Self::log(least, most)
-            }
+            Some((least, most)) if least > 0.0 && most / least > ratio => Self::log(least, most),
             _ => Self::from_zero(values),
         }
     }

@@ -1,12 +1,9 @@
 //! Figures over concurrency: a line for each mode, with its interval.
 
-use super::axis::{Axis, range};
+use super::axis::{Axis, LIMIT_WITHIN, range};
 use super::chart::Chart;
 use super::text::{label, label_and_unit, number, short};
 use super::{Figure, Page};
-
-/// An objective so far above all values would flatten them; it is only told.
-const LIMIT_WITHIN: f64 = 4.0;
 
 const WAITS: &str = "How long users wait for the first token";
 const DRAWN: [(&str, &str); 5] = [

@@ -1,6 +1,6 @@
 //! Behind the curves: waiting by turn, and what each worker carried, second by second.
 
-use super::axis::Axis;
+use super::axis::{Axis, LIMIT_WITHIN, range};
 use super::chart::Chart;
 use super::look::{COLOURS, Look};
 use super::text::{count, list, number};
@@ -106,14 +106,11 @@ pub(super) fn timelines(page: Page<'_>, timelines: &[(String, Timeline)]) -> Vec
     let slots = cells.filter_map(|cell| cell.slots).max().map(f64::from);
     let lines = drawn().flat_map(|(_, timeline)| timeline.workers.values());
     let seconds = lines.clone().map(Vec::len).max().unwrap_or(0);
-    let most = lines.flatten().copied().max().unwrap_or(0);
-    let limit = slots.filter(|&slots| slots <= f64::from(most) * 4.0);
-    let y = Axis::from_zero(
-        &[f64::from(most)]
-            .into_iter()
-            .chain(limit)
-            .collect::<Vec<_>>(),
-    );
+    let counts: Vec<f64> = lines.flatten().copied().map(f64::from).collect();
+    let (_, most) = range(&counts).unwrap_or_default();
+    let limit = slots.filter(|&slots| slots <= most * LIMIT_WITHIN);
+    // What matters is how far workers are apart and from their slots, not from 0.
+    let y = Axis::around(&counts.into_iter().chain(limit).collect::<Vec<_>>());
     let x = Axis::from_zero(&[seconds as f64]);
     let figures = drawn().enumerate().map(|(index, (mode, timeline))| {
         let title = format!("In flight by worker, {mode}");

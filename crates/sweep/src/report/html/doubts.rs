@@ -34,8 +34,8 @@ fn guards(page: Page<'_>) -> String {
                 lateness, the mode that was asked for, steady load, two counts of hits).</p>\n"
             .to_owned();
     }
-    let head = "<tr><th scope=\"col\">at once</th><th scope=\"col\">mode</th>\
-                <th scope=\"col\">doubt</th><th scope=\"col\">why</th></tr>";
+    let head = "<tr><th scope=\"col\">at once</th><th scope=\"col\" class=\"left\">mode</th>\
+                <th scope=\"col\" class=\"left\">doubt</th><th scope=\"col\" class=\"left\">why</th></tr>";
     table("Checks that did not pass", head, &rows)
 }
 
@@ -52,7 +52,7 @@ fn compared(page: Page<'_>, comparison: &Comparison) -> String {
         .iter()
         .map(|figure| format!("<th scope=\"col\">{}</th>", escape(&label(figure.metric))));
     let head = format!(
-        "<tr><th scope=\"col\">at once</th><th scope=\"col\">mode</th>{}</tr>",
+        "<tr><th scope=\"col\">at once</th><th scope=\"col\" class=\"left\">mode</th>{}</tr>",
         columns.collect::<String>()
     );
     let rows = comparison.cells.iter().map(|cell| {

@@ -104,17 +104,15 @@ fn gains(page: Page<'_>, headline: &Headline) -> String {
     }
     let first = page.first_mode();
     let own = reference.map_or(String::new(), |(level, tops)| {
-        format!(" ({} tokens/s at {level})", number(tops))
+        format!(", which makes {} tokens/s at {level}", number(tops))
     });
-    let head = format!(
-        "<tr><td></td><th scope=\"colgroup\" colspan=\"2\">throughput under the objectives</th>\
+    let head = "<tr><td></td>\
+         <th scope=\"colgroup\" colspan=\"2\">throughput under the objectives</th>\
          <th scope=\"colgroup\" colspan=\"2\">largest significant gain at equal load</th></tr>\n\
-         <tr><th scope=\"col\">mode</th><th scope=\"col\">each at its highest level</th>\
-         <th scope=\"col\">against {}</th><th scope=\"col\">TTFT p95</th>\
-         <th scope=\"col\">throughput</th></tr>",
-        escape(&format!("{first}{own}")),
-    );
-    super::table(&format!("Gains over {first}"), &head, &rows)
+         <tr><th scope=\"col\">mode</th><th scope=\"col\">at its highest level</th>\
+         <th scope=\"col\">change</th><th scope=\"col\">TTFT p95</th>\
+         <th scope=\"col\">throughput</th></tr>";
+    super::table(&format!("Gains over {first}{own}"), head, &rows)
 }
 
 /// The largest significant gain at one level.

@@ -17,8 +17,8 @@ const TERMS: [(&str, &str); 10] = [
     (
         "Percentiles",
         "Nearest ranks over the requests of all runs together: values that were measured, never \
-         averages of percentiles. Failed requests have no latency; “with errors” counts them as \
-         infinitely slow, and a dash means that the percentile would be such a one.",
+         averages of percentiles. Failed requests have no latency; adjusted percentiles count them as \
+         infinitely slow, and are a dash where such a one would be the percentile.",
     ),
     (
         "Intervals",

@@ -1,11 +1,13 @@
 //! Throughput against waiting: what one costs in the other.
 
-use super::axis::Axis;
+use super::axis::{Axis, LIMIT_WITHIN, range};
 use super::chart::Chart;
 use super::text::{number, short};
 use super::{Figure, Page};
 
 const WAIT: &str = "ttft_ms_p95";
+/// Points of one mode crowd together sooner than lines do.
+const LINEAR_UP_TO: f64 = 10.0;
 /// What a label takes: half its width and half its height.
 const LABEL: (f64, f64) = (13.0, 8.0);
 /// Around a point.
@@ -33,23 +35,20 @@ pub(super) fn figure(page: Page<'_>) -> Option<Figure> {
         of_mode.collect::<Vec<_>>()
     });
     let all: Vec<(f64, f64)> = all.collect();
-    let (_, most) = super::axis::range(&all.iter().map(|(wait, _)| *wait).collect::<Vec<_>>())?;
-    let limit = page.limit(WAIT).filter(|limit| *limit <= most * 4.0);
+    let (_, most) = range(&all.iter().map(|(wait, _)| *wait).collect::<Vec<_>>())?;
+    let limit = page
+        .limit(WAIT)
+        .filter(|limit| *limit <= most * LIMIT_WITHIN);
     let waits: Vec<f64> = all.iter().map(|(wait, _)| *wait).chain(limit).collect();
     let tops: Vec<f64> = all.iter().map(|(_, tops)| *tops).collect();
-    let (x, y) = (Axis::fitting(&waits), Axis::around(&tops));
+    let (x, y) = (Axis::log_beyond(LINEAR_UP_TO, &waits), Axis::around(&tops));
     let mut caption = "Each point is a level, named by its conversations at once; up is more \
                        work done, left is less waiting."
         .to_owned();
     if x.is_log {
         caption += " The horizontal axis is logarithmic.";
     }
-    let mut chart = Chart::new(
-        "Throughput, tokens/s, against TTFT p95",
-        x,
-        y,
-        "TTFT p95, ms",
-    );
+    let mut chart = Chart::new("Tokens/s against TTFT p95", x, y, "TTFT p95, ms");
     chart.legend = page.legend();
     if let Some(limit) = limit {
         chart.limit_x(limit, &format!("objective {} ms", short(limit)));

@@ -69,12 +69,14 @@ fn throughput(page: Page<'_>) -> String {
         "in flight, max",
         "queue p95, ms",
         "queue max, ms",
-        "TTFT p95 with errors, ms",
+        "adjusted TTFT p95, ms",
     ];
     let names = names
         .map(|name| format!("<th scope=\"col\">{name}</th>"))
         .concat();
-    let head = format!("<tr><th scope=\"col\">at once</th><th scope=\"col\">mode</th>{names}</tr>");
+    let head = format!(
+        "<tr><th scope=\"col\">at once</th><th scope=\"col\" class=\"left\">mode</th>{names}</tr>"
+    );
     let row = |cell: &CellSummary| {
         let traffic = &cell.traffic;
         let errors = match cell.errors {

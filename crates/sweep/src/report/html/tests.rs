@@ -67,6 +67,20 @@ fn a_page_is_well_formed_and_needs_nothing_else() {
 }
 
 #[test]
+fn every_curve_has_its_points() {
+    let page = html(&data());
+    for says in [
+        "round-robin at 60: 120 ms",
+        "round-robin at 60: 240 ms, 95 % 228 to 264",
+        "round-robin at 60: 40.0 ms",
+        "round-robin at 60: 2060 tokens/s",
+        "round-robin at 60: 88.8 % of prompt tokens",
+    ] {
+        assert!(page.contains(&format!("<title>{says}</title>")), "{says}");
+    }
+}
+
+#[test]
 fn equal_data_give_equal_bytes() {
     assert_eq!(html(&data()), html(&data()));
 }
