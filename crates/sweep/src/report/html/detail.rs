@@ -49,12 +49,15 @@ fn by_turn(page: Page<'_>, level: u32, (x, y): (&Axis, &Axis)) -> Figure {
     let mut chart = Chart::new(&title, x.clone(), y.clone(), "turn of the conversation");
     chart.legend = page.legend();
     let modes = page.modes().count() as f64;
+    let turns = x.ticks.last().map_or(1.0, |last| (last - 1.0).max(1.0));
+    // All of them within the room that the axis leaves at its ends.
+    let step = (0.12 * turns / (modes - 1.0).max(1.0)).min(0.12);
     for (index, (mode, look)) in page.modes().enumerate() {
         let Some(cell) = page.cell(mode, level) else {
             continue;
         };
         // Side by side, so that they do not hide each other.
-        let aside = 0.12 * (index as f64 - (modes - 1.0) / 2.0);
+        let aside = step * (index as f64 - (modes - 1.0) / 2.0);
         let place = |turn: u32| f64::from(turn) + aside;
         let medians = cell
             .turns

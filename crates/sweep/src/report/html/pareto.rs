@@ -12,14 +12,15 @@ const LINEAR_UP_TO: f64 = 10.0;
 const LABEL: (f64, f64) = (13.0, 8.0);
 /// Around a point.
 const POINT: (f64, f64) = (5.0, 5.0);
-/// Where a label may stand, from the point, best first.
+/// Where a label may stand, from the point, best first: aside, since lines mostly come from
+/// below or from the left.
 const AROUND: [(f64, f64); 6] = [
-    (0.0, -15.0),
-    (0.0, 16.0),
-    (19.0, 0.0),
-    (-19.0, 0.0),
-    (17.0, -13.0),
-    (-17.0, 13.0),
+    (18.0, -10.0),
+    (-18.0, -10.0),
+    (18.0, 11.0),
+    (-18.0, 11.0),
+    (0.0, -16.0),
+    (0.0, 17.0),
 ];
 
 /// `None` without levels, as of a replay.
