@@ -1,4 +1,6 @@
-//! A summary for people and for scripts: JSON, CSV and a table.
+//! A summary for people and for scripts: JSON, CSV, a table, and a page ([`html`]).
+
+pub mod html;
 
 pub mod exports;
 pub mod markdown;

@@ -258,15 +258,19 @@ impl CellSummary {
 
     /// In the same units.
     pub fn value(&self, figure: &str) -> Option<f64> {
-        let (family, share) = figure.rsplit_once("_p").unwrap_or((figure, ""));
+        // Rates first: `kv_hit_pct` is no percentile, though it looks like one.
+        match figure {
+            "tops" => return Some(self.tops),
+            "rps" => return Some(self.rps),
+            "kv_hit_pct" => return self.kv_hit_pct,
+            _ => {}
+        }
+        let (family, share) = figure.rsplit_once("_p")?;
         let figures = match family {
             "ttft_ms" => &self.ttft_ms,
             "tpot_ms" => &self.tpot_ms,
             "itl_ms" => &self.itl_ms,
             "e2e_s" => &self.e2e_s,
-            "tops" => return Some(self.tops),
-            "rps" => return Some(self.rps),
-            "kv_hit_pct" => return self.kv_hit_pct,
             _ => return None,
         };
         match share {
