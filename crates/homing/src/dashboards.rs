@@ -46,16 +46,21 @@ pub(crate) fn run(args: &DashboardsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes all dashboards into a folder, which is made if it is not there.
-pub(crate) fn write(folder: &Path, lines: Option<&Lines>) -> anyhow::Result<Vec<PathBuf>> {
+/// All dashboards by their files' names, with lines where there are any.
+pub(crate) fn texts(lines: Option<&Lines>) -> anyhow::Result<[(&'static str, String); 2]> {
     let demo = match lines {
         Some(lines) => lines::fill(DEMO, lines)?,
         None => DEMO.to_owned(),
     };
+    Ok([(HOME, demo), ("homing-router.json", ROUTER.to_owned())])
+}
+
+/// Writes all dashboards into a folder, which is made if it is not there.
+pub(crate) fn write(folder: &Path, lines: Option<&Lines>) -> anyhow::Result<Vec<PathBuf>> {
     let cannot = |path: &Path| format!("cannot write {}", path.display());
     fs::create_dir_all(folder).with_context(|| cannot(folder))?;
     let mut written = Vec::new();
-    for (name, text) in [(HOME, demo.as_str()), ("homing-router.json", ROUTER)] {
+    for (name, text) in texts(lines)? {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| cannot(&path))?;
         written.push(path);

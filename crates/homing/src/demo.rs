@@ -86,12 +86,13 @@ async fn demo(args: DemoArgs) -> anyhow::Result<()> {
 async fn system(
     args: &DemoArgs,
     doors: Doors,
-    given: console::Given,
+    mut given: console::Given,
     beside: Option<&Observability>,
 ) -> anyhow::Result<()> {
     let addresses = [doors.api.local_addr()?, doors.console.local_addr()?];
-    let prometheus = beside.and_then(Observability::prometheus_url);
-    tracing::info!(prometheus, "where queries can be asked");
+    if let Some(url) = beside.and_then(Observability::prometheus_url) {
+        given.ask(url)?;
+    }
     let system = System::start(args).await?;
     let facade = console::facade(args, &system, addresses[0], given)?;
     let load = match args.no_load {

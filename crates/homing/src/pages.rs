@@ -2,13 +2,10 @@
 //! draws.
 
 use ::console::{Asset, Assets, Dashboard};
+use anyhow::Context as _;
 use rust_embed::RustEmbed;
 
-/// The same files that Grafana is given.
-const DASHBOARDS: [&str; 2] = [
-    include_str!("../../../dashboards/grafana/gtc-demo.json"),
-    include_str!("../../../dashboards/grafana/homing-router.json"),
-];
+use crate::dashboards::lines::Lines;
 
 #[derive(RustEmbed)]
 #[folder = "$OUT_DIR/ui"]
@@ -28,10 +25,13 @@ pub(crate) fn built() -> Assets {
     Assets::new(files)
 }
 
-/// The dashboards as they are shipped.
-pub(crate) fn dashboards() -> Vec<Dashboard> {
-    let parsed = DASHBOARDS.map(|text| Dashboard::parse(text).expect("a test reads them"));
-    parsed.into()
+/// The dashboards that Grafana is given, for a page to draw.
+pub(crate) fn dashboards(lines: Option<&Lines>) -> anyhow::Result<Vec<Dashboard>> {
+    let parsed = crate::dashboards::texts(lines)?.map(|(name, text)| {
+        let parsed = Dashboard::parse(text).map_err(anyhow::Error::msg);
+        parsed.context(name)
+    });
+    parsed.into_iter().collect()
 }
 
 #[cfg(test)]
@@ -40,6 +40,6 @@ mod tests {
 
     #[test]
     fn dashboards_are_read() {
-        assert_eq!(dashboards().len(), DASHBOARDS.len());
+        assert_eq!(dashboards(None).unwrap().len(), 2);
     }
 }

@@ -61,7 +61,9 @@ async fn command(args: &SweepArgs) -> Result<bool, Trouble> {
     // A server is asked before a folder is made for it.
     let reached = match &plan.testbed {
         Testbed::Virtual { .. } | Testbed::Story { .. } => None,
-        testbed => Some(live::reach(args, testbed).await.map_err(Trouble::Before)?),
+        testbed @ (Testbed::Homing { .. } | Testbed::Hooks { .. }) => {
+            Some(live::reach(args, testbed).await.map_err(Trouble::Before)?)
+        }
     };
     let output = args.output.as_deref().unwrap_or(Path::new("."));
     let folder = Folder::open(output, plan).map_err(|error| Trouble::Before(error.into()))?;
@@ -128,13 +130,8 @@ fn announce(folder: &Folder) {
 /// Ctrl-C lets the cells end that have begun; in virtual time they take a second.
 async fn in_virtual_time(args: &SweepArgs, folder: &Folder) -> anyhow::Result<usize> {
     static STOP: AtomicBool = AtomicBool::new(false);
-    let watching = tokio::spawn(async {
-        let outcome = stop_signal().await;
-        STOP.store(true, Ordering::Relaxed);
-        outcome
-    });
     let (folder, threads, search) = (folder.clone(), args.threads, args.search);
-    let running = tokio::task::spawn_blocking(move || {
+    let mut running = tokio::task::spawn_blocking(move || {
         VirtualRun {
             folder: &folder,
             threads,
@@ -143,9 +140,15 @@ async fn in_virtual_time(args: &SweepArgs, folder: &Folder) -> anyhow::Result<us
         }
         .run()
     });
-    let completed = running.await.context("the sweep broke off")??;
-    watching.abort();
-    Ok(completed)
+    let outcome = tokio::select! {
+        outcome = &mut running => outcome,
+        heard = stop_signal() => {
+            heard?;
+            STOP.store(true, Ordering::Relaxed);
+            running.await
+        }
+    };
+    Ok(outcome.context("the sweep broke off")??)
 }
 
 /// Writes the report and prints its table. Whether all runs are done.

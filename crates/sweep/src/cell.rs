@@ -71,7 +71,11 @@ impl CellPlan<'_> {
 /// Runs a cell.
 pub fn run_cell(plan: &CellPlan<'_>) -> RawCell {
     let mut cluster = conversations(plan, Priors::default());
-    cluster.run_until_settled(plan.window().end + GRACE);
+    let deadline = plan.window().end + GRACE;
+    cluster.run_until_settled(deadline);
+    // What is under way may end, so that client and engines have counted the same requests.
+    cluster.close();
+    cluster.run_until_idle_or(deadline + GRACE);
     let run = Run {
         name: plan.cell_name(),
         seed: plan.seed,

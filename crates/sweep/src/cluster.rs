@@ -186,7 +186,12 @@ impl Cluster {
 
     /// Runs until nothing is under way or due.
     pub(crate) fn run_until_idle(&mut self) {
-        self.run(Moment::from_nanos(u64::MAX), |cluster| {
+        self.run_until_idle_or(Moment::from_nanos(u64::MAX));
+    }
+
+    /// The same, with an end to patience.
+    pub(crate) fn run_until_idle_or(&mut self, deadline: Moment) {
+        self.run(deadline, |cluster| {
             cluster.requests.is_empty() && cluster.load.next_due(cluster.now).is_none()
         });
     }

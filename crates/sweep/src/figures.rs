@@ -146,13 +146,7 @@ impl<'a> Pool<'a> {
 
     /// Prompt tokens, and those of them that were cached.
     pub(crate) fn usage(self) -> (f64, f64) {
-        let records = self.measured().map(|(_, record)| record);
-        records.fold((0.0, 0.0), |(prompt, cached), record| {
-            match (record.prompt_tokens, record.cached_tokens) {
-                (Some(all), Some(some)) => (prompt + f64::from(all), cached + f64::from(some)),
-                _ => (prompt, cached),
-            }
-        })
+        usage(self.measured().map(|(_, record)| record))
     }
 
     /// By turn number, from 1.
@@ -177,6 +171,16 @@ impl<'a> Pool<'a> {
         };
         turns.into_iter().map(figures).collect()
     }
+}
+
+/// Prompt tokens of requests, and those of them that were cached.
+pub(crate) fn usage<'a>(records: impl Iterator<Item = &'a RequestRecord>) -> (f64, f64) {
+    records.fold((0.0, 0.0), |(prompt, cached), record| {
+        match (record.prompt_tokens, record.cached_tokens) {
+            (Some(all), Some(some)) => (prompt + f64::from(all), cached + f64::from(some)),
+            _ => (prompt, cached),
+        }
+    })
 }
 
 /// An answer's tokens that fall between two moments.

@@ -94,7 +94,7 @@ pub(crate) fn guards(cell: &CellSummary, runs: &[RawCell]) -> Vec<Guard> {
             "load was not steady when the window began".to_owned(),
         );
     }
-    if let (Some(told), Some(counted)) = (cell.kv_hit_pct, cell.server_hit_pct)
+    if let (Some(told), Some(counted)) = (cell.run_hit_pct, cell.server_hit_pct)
         && (told - counted).abs() > MOST_HIT_DIFFERENCE
     {
         doubt(

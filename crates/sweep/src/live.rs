@@ -2,8 +2,8 @@
 //!
 //! One run after the other: switch the mode and see that it is in force, empty the caches, warm
 //! up until load is steady, measure, keep the load on until the last measured answer has ended,
-//! then stop and wait until the server is idle. Load stays on after the window because answers
-//! that end into a silence are faster than those that are measured elsewhere.
+//! then let what is under way end and wait until the server is idle. Load stays on after the
+//! window because answers that end into a silence are faster than those that do not.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -161,15 +161,22 @@ impl LiveRun<'_> {
         collector.open(begin, end);
         self.look_until(&generator, |_| clock.now() >= end).await;
         self.stage(Stage::Finishing);
-        let deadline = end + self.patience.answer + LOOK;
+        let patience = self.patience.answer + LOOK;
+        let deadline = end + patience;
         self.look_until(&generator, |generator| {
             let oldest = generator.oldest_in_flight();
             oldest.is_none_or(|oldest| oldest >= end) || clock.now() >= deadline
         })
         .await;
-        let counted = difference(before.as_ref(), self.deployment.counters().await.as_ref());
+        // What is under way may end, so that both sides have counted the same requests.
+        generator.drain().await;
+        self.look_until(&generator, |generator| {
+            generator.oldest_in_flight().is_none() || clock.now() >= deadline + patience
+        })
+        .await;
         generator.stop().await;
         generator.stopped().await;
+        let counted = difference(before.as_ref(), self.deployment.counters().await.as_ref());
         let still_confirmed = self.deployment.confirm(&name.mode).await?;
         let idle = self.deployment.idle();
         // A server that never gets idle makes the next run's caches warm, and nothing worse.

@@ -5,7 +5,7 @@ use crate::baseline::baseline;
 use crate::compare::Measurements;
 use crate::date::utc;
 use crate::folder::{Folder, FolderError};
-use crate::report::{exports, markdown};
+use crate::report::{exports, html, markdown};
 use crate::summary::{ReportData, Summary, VIRTUAL};
 
 /// Computes the report and writes its files. Equal raw cells give equal files, except that the
@@ -26,6 +26,7 @@ pub fn publish(
     folder.write("summary.json", &json(summary.json())?)?;
     folder.write("cells.csv", &summary.csv())?;
     folder.write("report.md", &markdown::markdown(summary))?;
+    folder.write("report.html", &html::html(&data))?;
     let source = match summary.about.testbed.as_str() {
         VIRTUAL => "homing sweep --virtual",
         _ => "homing sweep",

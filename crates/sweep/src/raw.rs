@@ -89,7 +89,7 @@ pub struct CellFacts {
     /// Sequences that one worker runs at once, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<u32>,
-    /// From the first request until the last of the window had ended.
+    /// Of the whole run, from the first request to the last answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerCounters>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -85,54 +85,7 @@ impl Summary {
 
     /// For people.
     pub fn table(&self) -> String {
-        let about = &self.about;
-        let mut table = format!(
-            "{}{} on {} workers, profile {}, seed {}\n\n\
-             {:<13} {:>5} {:>8} {:>6} | {:>7} {:>7} {:>7} | {:>6} {:>6} | {:>6} {:>6} | {:>6} {:>6} | {:>7} {:>6} | {:>5} {:>6} {:>4} {:>5}\n\
-             {:<13} {:>5} {:>8} {:>6} | {:^23} | {:^13} | {:^13} | {:^13} | {:>7} {:>6} | {:>5} {:^11} {:>5}\n",
-            match about.simulated {
-                true => "SIMULATED: ",
-                false => "",
-            },
-            about.workload,
-            about
-                .workers
-                .map_or("?".to_owned(), |workers| workers.to_string()),
-            about.profile,
-            about.seed,
-            "",
-            "",
-            "",
-            "",
-            "p50",
-            "p95",
-            "p99",
-            "p50",
-            "p95",
-            "p50",
-            "p95",
-            "p50",
-            "p95",
-            "",
-            "",
-            "",
-            "mean",
-            "max",
-            "past",
-            "mode",
-            "conc",
-            "requests",
-            "errors",
-            "TTFT ms",
-            "TPOT ms",
-            "ITL ms",
-            "latency s",
-            "tok/s",
-            "req/s",
-            "hit %",
-            "spread",
-            "slots",
-        );
+        let mut table = self.table_head();
         for cell in &self.cells {
             let concurrency = cell.concurrency.map_or("-".to_owned(), |n| n.to_string());
             writeln!(
@@ -161,6 +114,43 @@ impl Summary {
             .expect("a string takes any text");
         }
         table
+    }
+
+    fn table_head(&self) -> String {
+        let about = &self.about;
+        let mark = match about.simulated {
+            true => "SIMULATED: ",
+            false => "",
+        };
+        let workers = about
+            .workers
+            .map_or("?".to_owned(), |workers| workers.to_string());
+        let (workload, profile, seed) = (&about.workload, &about.profile, about.seed);
+        let [p50, p95, p99] = ["p50", "p95", "p99"];
+        format!(
+            "{mark}{workload} on {workers} workers, profile {profile}, seed {seed}\n\n\
+             {:35} | {p50:>7} {p95:>7} {p99:>7} | {p50:>6} {p95:>6} | {p50:>6} {p95:>6} | {p50:>6} {p95:>6} | {:14} | {:5} {:>6} {:>4} {:>5}\n\
+             {:<13} {:>5} {:>8} {:>6} | {:^23} | {:^13} | {:^13} | {:^13} | {:>7} {:>6} | {:>5} {:^11} {:>5}\n",
+            "",
+            "",
+            "",
+            "mean",
+            "max",
+            "past",
+            "mode",
+            "conc",
+            "requests",
+            "errors",
+            "TTFT ms",
+            "TPOT ms",
+            "ITL ms",
+            "latency s",
+            "tok/s",
+            "req/s",
+            "hit %",
+            "spread",
+            "slots",
+        )
     }
 }
 

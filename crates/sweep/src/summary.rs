@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::baseline::baseline;
 use crate::bootstrap::{Difference, Intervals, Resampled};
 use crate::compare::Comparison;
-use crate::figures::{Figures, Pool, figure, percent};
+use crate::figures::{Figures, Pool, figure, percent, usage};
 use crate::grid::ReplayPlan;
 use crate::guards::{Guard, guards};
 use crate::headline::Headline;
@@ -101,8 +101,11 @@ pub struct CellSummary {
     /// Requests a second that meet the objectives by themselves, and in hundredths of all.
     pub goodput_rps: Option<f64>,
     pub goodput_pct: Option<f64>,
-    /// By the answers' usage, and as the server counted.
+    /// By the answers' usage.
     pub kv_hit_pct: Option<f64>,
+    /// The same over whole runs, warm-up included, and what the server counted meanwhile: two
+    /// ways to count one thing.
+    pub run_hit_pct: Option<f64>,
     pub server_hit_pct: Option<f64>,
     /// Also in `traffic`; here for readers of earlier versions.
     pub inflight_spread: Spread,
@@ -237,6 +240,7 @@ impl CellSummary {
             goodput_rps: good.and_then(|good| figure(good / pool.seconds())),
             goodput_pct: good.and_then(|good| percent(good, requests as f64)),
             kv_hit_pct: percent(cached, prompt),
+            run_hit_pct: run_hits(runs),
             server_hit_pct: server_hits(runs),
             inflight_spread: traffic.inflight_spread,
             traffic,
@@ -323,6 +327,12 @@ fn measured_ms(runs: &[RawCell]) -> Option<(u64, u64)> {
         Some((from, from + ((window.end - window.start) * 1e3) as u64))
     });
     windows.reduce(|(from, to), (begin, end)| (from.min(begin), to.max(end)))
+}
+
+fn run_hits(runs: &[RawCell]) -> Option<f64> {
+    let records = runs.iter().flat_map(|run| &run.records);
+    let (prompt, cached) = usage(records);
+    percent(cached, prompt)
 }
 
 fn server_hits(runs: &[RawCell]) -> Option<f64> {

@@ -33,7 +33,7 @@ const NICENESS: i32 = 10;
 /// The published plan, six runs of each cell.
 const SHIPPED: &str = include_str!("../../../../docs/results/published/baseline.json");
 
-/// A board with the baseline that was given, or one that will be written on.
+/// A board with the baseline that is there, or one that will be written on.
 pub(super) fn prepare(
     args: &DemoArgs,
     system: &System,
@@ -42,24 +42,23 @@ pub(super) fn prepare(
     let board = BaselineBoard::default();
     if let Some(baseline) = given {
         board.ready(baseline);
-    } else if args.no_baseline || args.no_load {
-        return Ok(board);
-    } else if let Some(baseline) = shipped(args, system) {
-        board.ready(baseline);
-    } else {
+    } else if !args.no_baseline && !args.no_load {
         compute(plan(args, system)?, board.clone())?;
     }
     Ok(board)
 }
 
 /// The one that is built in, if this demo is what it is about.
-fn shipped(args: &DemoArgs, system: &System) -> Option<Baseline> {
+pub(super) fn shipped(args: &DemoArgs) -> Option<Baseline> {
     let baseline = Baseline::parse(SHIPPED).ok()?;
     let same = args.starters == StarterChoice::Ten
         && args.kv_cache_block_size.is_none()
-        && baseline.profile == system.profile.name
-        && baseline.workers == system.workers;
-    same.then(|| Baseline {
+        && args.profile == baseline.profile
+        && args
+            .workers
+            .is_none_or(|workers| workers == baseline.workers);
+    let wanted = !args.no_baseline && !args.no_load;
+    (same && wanted).then(|| Baseline {
         source: "docs/results/published (homing sweep --preset published --virtual)".to_owned(),
         ..baseline
     })

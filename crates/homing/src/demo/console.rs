@@ -43,7 +43,10 @@ pub(super) struct Given {
 
 impl Given {
     pub(super) fn read(args: &DemoArgs) -> anyhow::Result<Self> {
-        let baseline = args.baseline.as_deref().map(baseline::read);
+        let baseline = match args.baseline.as_deref() {
+            Some(path) => Some(baseline::read(path)?),
+            None => baseline::shipped(args),
+        };
         let url = args.prometheus_url.as_deref();
         let gpus = url.map(GpuFeed::new).transpose();
         let prometheus = url.map(|url| {
@@ -52,15 +55,26 @@ impl Given {
         });
         let wrong = |error: String| anyhow::Error::msg(error).context("--prometheus-url");
         Ok(Self {
-            baseline: baseline.transpose()?,
+            baseline,
             gpus: gpus.map_err(wrong)?,
             prometheus: prometheus.transpose().map_err(wrong)?,
         })
     }
 }
 
-/// Lines for the dashboards from the baseline that was given: at the demo's own load if the
-/// file has it, or else at its highest.
+impl Given {
+    /// Lets a Prometheus that was started beside the demo answer the dashboards' queries, unless
+    /// another was named. GPU cards keep their source: it would tell them what they know.
+    pub(super) fn ask(&mut self, url: &str) -> anyhow::Result<()> {
+        let transport = Transport::network(TransportOptions::default());
+        let beside = Prometheus::new(url, transport).map_err(anyhow::Error::msg)?;
+        self.prometheus.get_or_insert(beside);
+        Ok(())
+    }
+}
+
+/// Lines for the dashboards from the demo's baseline, if there is one from the start: at the
+/// demo's own load if it has that, or else at its highest.
 pub(super) fn reference_lines(args: &DemoArgs, given: &Given) -> Option<Lines> {
     let baseline = given.baseline.as_ref()?;
     let mut levels = baseline.levels.iter();
@@ -84,6 +98,7 @@ pub(super) fn facade(
     api: SocketAddr,
     given: Given,
 ) -> anyhow::Result<Facade> {
+    let lines = reference_lines(args, &given);
     let Given {
         baseline,
         gpus,
@@ -102,7 +117,7 @@ pub(super) fn facade(
             assets: pages::built(),
             status_page: format!("http://{}/", reachable(api)),
             baseline: baseline::prepare(args, system, baseline)?,
-            dashboards: pages::dashboards(),
+            dashboards: pages::dashboards(lines.as_ref())?,
             prometheus,
             unix_ms: unix_ms(),
         },

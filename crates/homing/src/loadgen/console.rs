@@ -96,7 +96,7 @@ pub(super) async fn serve(
         assets: pages::built(),
         status_page: "/api/state".to_owned(),
         baseline: BaselineBoard::default(),
-        dashboards: pages::dashboards(),
+        dashboards: pages::dashboards(None)?,
         prometheus: None,
         unix_ms: unix_ms(),
     };

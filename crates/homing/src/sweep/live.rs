@@ -28,15 +28,6 @@ pub(super) struct Reached {
 /// Makes the runs that are left; how many were completed.
 pub(super) async fn run(reached: Reached, folder: &Folder) -> Result<usize, Trouble> {
     let stop = CancellationToken::new();
-    let watching = tokio::spawn({
-        let stop = stop.clone();
-        async move {
-            // Without signals a sweep runs to its end.
-            if stop_signal().await.is_ok() {
-                stop.cancel();
-            }
-        }
-    });
     let clock = reached.clock;
     let mut view = View::new(folder.plan(), folder.left().len(), clock);
     let articles = preprocess::corpus::articles().iter();
@@ -54,10 +45,18 @@ pub(super) async fn run(reached: Reached, folder: &Folder) -> Result<usize, Trou
         stop: stop.clone(),
         watcher: Box::new(|news| view.hear(news)),
     };
-    let outcome = Box::pin(sweep.run()).await;
+    let mut running = Box::pin(sweep.run());
+    let outcome = tokio::select! {
+        outcome = &mut running => outcome,
+        // If signals cannot be heard, a sweep runs to its end.
+        Ok(()) = stop_signal() => {
+            stop.cancel();
+            running.as_mut().await
+        }
+    };
+    drop(running);
     drop(sweep);
     view.finish();
-    watching.abort();
     if stop.is_cancelled() {
         print::note(format_args!("stopped; the run under way is not counted"));
     }

@@ -120,6 +120,7 @@ fn virtually(plan: &Plan) -> (Vec<Record>, Turns) {
         workers: 3,
         mode: plan.mode.parse().unwrap(),
         level: plan.conversations,
+        repeat: 1,
         seed: SEED,
         warmup: Duration::ZERO,
         window: plan.length,

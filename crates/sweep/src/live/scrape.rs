@@ -53,7 +53,7 @@ fn sum(text: &str, name: &str) -> Option<f64> {
 
 /// The values of a name, whatever its labels. Labels may hold spaces, so a value is what comes
 /// after their end.
-fn samples<'a>(text: &'a str, name: &str) -> impl Iterator<Item = f64> {
+fn samples(text: &str, name: &str) -> impl Iterator<Item = f64> {
     text.lines().filter_map(move |line| {
         let rest = line.strip_prefix(name)?;
         let value = match rest.strip_prefix('{') {

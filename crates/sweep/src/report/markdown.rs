@@ -166,8 +166,8 @@ fn cells(page: &mut String, summary: &Summary) {
         "## Every cell\n\n\
          | concurrency | mode | requests | errors | TTFT p50/p90/p95/p99 ms | TPOT p50/p95 ms | \
          ITL p50/p95 ms | latency p50/p95 s | tokens/s | requests/s | goodput % | hit % | \
-         hit % by server | spread mean/max | most in flight | longest wait ms | lag p95 ms |\n\
-         |---:|---|---:|---:|---|---|---|---|---:|---:|---:|---:|---:|---|---:|---:|---:|\n",
+         whole run: usage/server % | spread mean/max | most in flight | longest wait ms | lag p95 ms |\n\
+         |---:|---|---:|---:|---|---|---|---|---:|---:|---:|---:|---|---|---:|---:|---:|\n",
     );
     for cell in &summary.cells {
         let number = |value: Option<f64>, digits: usize| {
@@ -191,7 +191,7 @@ fn cells(page: &mut String, summary: &Summary) {
             number(Some(cell.rps), 2),
             number(cell.goodput_pct, 1),
             number(cell.kv_hit_pct, 1),
-            number(cell.server_hit_pct, 1),
+            several(&[cell.run_hit_pct, cell.server_hit_pct], 1),
             format!(
                 "{}/{}",
                 number(cell.inflight_spread.mean, 1),

@@ -42,7 +42,7 @@ fn objectives_are_percentiles_with_times() {
         "ttft",
         "ttft=600ms",
         "ttft_p95=600",
-        "ttft_p90=600ms",
+        "ttft_p91=600ms",
         "speed_p95=1s",
         "ttft_p95=0ms",
         "ttft_p95=-1s",

@@ -136,10 +136,11 @@ fn another_plan_is_refused_in_the_same_folder() {
     let place = tempfile::tempdir().unwrap();
     Folder::open(place.path(), plan("")).unwrap();
     for (more, expected) in [("seed = 9", "seed"), ("slo = \"ttft_p95=1s\"", "slo")] {
-        match Folder::open(place.path(), plan(more)).unwrap_err() {
-            FolderError::OtherPlan { field, .. } => assert_eq!(field, expected),
-            other => panic!("{other}"),
-        }
+        let error = Folder::open(place.path(), plan(more)).unwrap_err();
+        let FolderError::OtherPlan { field, .. } = error else {
+            panic!("{error}");
+        };
+        assert_eq!(field, expected);
     }
     let elsewhere = tempfile::tempdir().unwrap();
     let error = Folder::read(elsewhere.path()).unwrap_err().to_string();

@@ -2,4 +2,5 @@
 
 #[cfg(test)]
 mod claims;
+#[cfg(test)]
 mod folder;

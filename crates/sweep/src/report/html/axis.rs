@@ -3,7 +3,7 @@
 //! The ends are ticks themselves, so that whatever an axis was made for lies within it.
 
 /// Beyond this ratio, small values cannot be told apart on a linear axis.
-const LINEAR_UP_TO: f64 = 20.0;
+const LINEAR_UP_TO: f64 = 10.0;
 /// A limit that is so much higher than all values would flatten them; it is not drawn.
 pub(super) const LIMIT_WITHIN: f64 = 4.0;
 /// About as many as a small chart has room for.

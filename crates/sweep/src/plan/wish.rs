@@ -1,0 +1,315 @@
+//! What somebody wants, before it is known whether it makes sense.
+
+use std::path::Path;
+
+use router::ModeName;
+use serde::Deserialize;
+
+use super::{Plan, PlanError, Preset, SCHEMA, Testbed};
+use crate::notation;
+use crate::order::Order;
+use crate::setting::Setting;
+use crate::story;
+use crate::workload::Workload;
+
+const DEFAULT_SEED: u64 = 42;
+const DEFAULT_SLO: &str = "ttft_p95=600ms,tpot_p95=60ms";
+/// More is a typing error: each needs a run of minutes.
+const MOST_CELLS: usize = 100_000;
+
+/// What somebody wants, as far as it was said. The keys of a plan file are these names.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Wish {
+    pub preset: Option<String>,
+    /// The four stages of the demo instead of modes.
+    #[serde(default)]
+    pub story: bool,
+    /// `60,80`, `60..180:20`, or a list of numbers.
+    #[serde(default, deserialize_with = "words")]
+    pub levels: Option<String>,
+    /// `round-robin,kv`, or a list.
+    #[serde(default, deserialize_with = "words")]
+    pub modes: Option<String>,
+    pub repeats: Option<u32>,
+    pub warmup: Option<String>,
+    pub window: Option<String>,
+    pub workload: Option<String>,
+    pub seed: Option<u64>,
+    pub slo: Option<String>,
+    pub order: Option<String>,
+    /// Of a virtual cluster.
+    pub profile: Option<String>,
+    pub workers: Option<u32>,
+    /// Of a live one.
+    pub target: Option<String>,
+    pub model: Option<String>,
+    pub set_mode_command: Option<String>,
+    pub get_mode_command: Option<String>,
+    pub reset_command: Option<String>,
+    pub ready_url: Option<String>,
+}
+
+fn bad(field: &'static str) -> impl Fn(String) -> PlanError {
+    move |problem| PlanError { field, problem }
+}
+
+impl Wish {
+    /// From the text of a plan file.
+    pub fn parse(text: &str) -> Result<Self, Box<toml::de::Error>> {
+        toml::from_str(text).map_err(Box::new)
+    }
+
+    /// Takes from `other` what is not said here.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            preset: self.preset.or(other.preset),
+            story: self.story || other.story,
+            levels: self.levels.or(other.levels),
+            modes: self.modes.or(other.modes),
+            repeats: self.repeats.or(other.repeats),
+            warmup: self.warmup.or(other.warmup),
+            window: self.window.or(other.window),
+            workload: self.workload.or(other.workload),
+            seed: self.seed.or(other.seed),
+            slo: self.slo.or(other.slo),
+            order: self.order.or(other.order),
+            profile: self.profile.or(other.profile),
+            workers: self.workers.or(other.workers),
+            target: self.target.or(other.target),
+            model: self.model.or(other.model),
+            set_mode_command: self.set_mode_command.or(other.set_mode_command),
+            get_mode_command: self.get_mode_command.or(other.get_mode_command),
+            reset_command: self.reset_command.or(other.reset_command),
+            ready_url: self.ready_url.or(other.ready_url),
+        }
+    }
+
+    /// A plan, if all of it makes sense.
+    pub fn resolve(self, is_virtual: bool) -> Result<Plan, PlanError> {
+        let preset = match &self.preset {
+            Some(name) => name.parse::<Preset>().map_err(bad("preset"))?,
+            None if self.story => Preset::Story,
+            None => Preset::default(),
+        };
+        let wish = self.or(preset.wish());
+        let named = |value: &Option<String>| value.clone().unwrap_or_default();
+        let order = named(&wish.order);
+        let order = order.parse::<Order>().map_err(bad("order"))?;
+        let workload = named(&wish.workload);
+        let plan = Plan {
+            schema: SCHEMA,
+            testbed: wish.testbed(is_virtual, &workload)?,
+            modes: wish.modes(is_virtual)?,
+            levels: wish.levels()?,
+            repeats: match wish.repeats {
+                Some(repeats @ 1..=1000) => repeats,
+                other => {
+                    let found = other.unwrap_or(0);
+                    return Err(bad("repeats")(format!("{found} is not 1 to 1000")));
+                }
+            },
+            warmup_s: time("warmup", &named(&wish.warmup))?,
+            window_s: match time("window", &named(&wish.window))? {
+                0.0 => return Err(bad("window")("a window of 0 measures nothing".to_owned())),
+                window => window,
+            },
+            seed: wish.seed.unwrap_or(DEFAULT_SEED),
+            slo: wish
+                .slo
+                .as_deref()
+                .unwrap_or(DEFAULT_SLO)
+                .parse()
+                .map_err(|error: crate::slo::ObjectiveError| bad("slo")(error.to_string()))?,
+            order,
+            workload,
+        };
+        match plan.cells().len() {
+            0..=MOST_CELLS => Ok(plan),
+            runs => Err(bad("levels")(format!(
+                "{runs} runs are more than anyone has time for"
+            ))),
+        }
+    }
+
+    fn levels(&self) -> Result<Vec<u32>, PlanError> {
+        let text = self.levels.as_deref().unwrap_or_default();
+        let mut levels = notation::levels(text).map_err(bad("levels"))?.0;
+        levels.sort_unstable();
+        match levels.windows(2).find(|pair| pair[0] == pair[1]) {
+            None => Ok(levels),
+            Some(pair) => Err(bad("levels")(format!("{} is there twice", pair[0]))),
+        }
+    }
+
+    /// Names of the router's modes, or any words that a command understands.
+    fn modes(&self, is_virtual: bool) -> Result<Vec<String>, PlanError> {
+        let text = self.modes.as_deref().unwrap_or_default();
+        if self.story && self.modes.is_none() {
+            return Ok(story::stages()
+                .into_iter()
+                .map(|stage| stage.name)
+                .collect());
+        }
+        if self.story {
+            let problem = "a story has its own stages; leave out one of the two";
+            return Err(bad("modes")(problem.to_owned()));
+        }
+        let free = !is_virtual && self.set_mode_command.is_some();
+        let mut modes: Vec<String> = Vec::new();
+        for name in text.split(',').map(str::trim) {
+            if name.is_empty() {
+                return Err(bad("modes")("a mode has no name".to_owned()));
+            }
+            let name = match free {
+                true => name.to_owned(),
+                false => {
+                    let mode = name.parse::<ModeName>();
+                    let mode = mode.map_err(|error| bad("modes")(error.to_string()))?;
+                    mode.as_str().to_owned()
+                }
+            };
+            if modes.contains(&name) {
+                return Err(bad("modes")(format!("{name} is there twice")));
+            }
+            modes.push(name);
+        }
+        Ok(modes)
+    }
+
+    fn testbed(&self, is_virtual: bool, workload: &str) -> Result<Testbed, PlanError> {
+        match is_virtual {
+            true => self.virtual_testbed(workload),
+            false => self.live_testbed(workload),
+        }
+    }
+
+    fn virtual_testbed(&self, workload: &str) -> Result<Testbed, PlanError> {
+        if self.target.is_some() {
+            let problem = "a virtual sweep has no server; leave out one of the two";
+            return Err(bad("target")(problem.to_owned()));
+        }
+        // Also checks that load and workers fit each other.
+        let find = |profile: Option<&str>| {
+            Setting::find(workload, profile, self.workers).map_err(|error| {
+                let field = error.field();
+                bad(field)(whole_story(&error))
+            })
+        };
+        if !self.story {
+            let found = find(self.profile.as_deref())?;
+            let profile = self.profile.clone();
+            return Ok(Testbed::Virtual {
+                profile: profile.unwrap_or_else(|| found.profile.name.clone()),
+                workers: found.workers,
+            });
+        }
+        if self.profile.is_some() {
+            let problem = "a story has an engine for each of its stages";
+            return Err(bad("profile")(problem.to_owned()));
+        }
+        let stages = story::stages();
+        let mut workers = 0;
+        for stage in &stages {
+            workers = find(Some(&stage.profile))?.workers;
+        }
+        Ok(Testbed::Story { stages, workers })
+    }
+
+    fn live_testbed(&self, workload: &str) -> Result<Testbed, PlanError> {
+        let Some(target) = self.target.clone() else {
+            let problem =
+                "say which server to measure, such as http://127.0.0.1:8000, or --virtual";
+            return Err(bad("target")(problem.to_owned()));
+        };
+        for (field, given) in [
+            ("profile", self.profile.is_some()),
+            ("workers", self.workers.is_some()),
+        ] {
+            if given {
+                let problem = "a running server has its own; only virtual sweeps choose";
+                return Err(bad(field)(problem.to_owned()));
+            }
+        }
+        if self.story && self.set_mode_command.is_none() {
+            let problem = "a running server cannot change its engines by itself; \
+                           say how a stage is deployed: round-robin, kv, kv+draft, kv+eagle3";
+            return Err(bad("set-mode-command")(problem.to_owned()));
+        }
+        Workload::find(workload)
+            .map_err(|error| bad("workload")(whole_story(&error)))?
+            .check_live()
+            .map_err(bad("workload"))?;
+        let hooks = [
+            &self.set_mode_command,
+            &self.get_mode_command,
+            &self.reset_command,
+            &self.ready_url,
+        ];
+        Ok(match hooks.iter().any(|hook| hook.is_some()) {
+            false => Testbed::Homing {
+                target,
+                model: self.model.clone(),
+            },
+            true => Testbed::Hooks {
+                target,
+                model: self.model.clone(),
+                set_mode_command: self.set_mode_command.clone(),
+                get_mode_command: self.get_mode_command.clone(),
+                reset_command: self.reset_command.clone(),
+                ready_url: self.ready_url.clone(),
+            },
+        })
+    }
+}
+
+fn time(field: &'static str, text: &str) -> Result<f64, PlanError> {
+    let time = notation::duration(text).map_err(bad(field))?;
+    Ok(time.as_secs_f64())
+}
+
+fn whole_story(error: &dyn std::error::Error) -> String {
+    let mut story = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        story = format!("{story}: {error}");
+        cause = error.source();
+    }
+    story
+}
+
+/// A text, a number, or a list of either, as the text that a flag would have.
+fn words<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Word {
+        Number(i64),
+        Text(String),
+    }
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Words {
+        One(Word),
+        List(Vec<Word>),
+    }
+    let text = |word: Word| match word {
+        Word::Number(number) => number.to_string(),
+        Word::Text(text) => text,
+    };
+    let words = match Words::deserialize(input)? {
+        Words::One(word) => vec![word],
+        Words::List(list) => list,
+    };
+    let words: Vec<String> = words.into_iter().map(text).collect();
+    Ok(Some(words.join(",")))
+}
+
+/// Reads a plan file.
+pub fn read(path: &Path) -> Result<Wish, PlanError> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| bad("plan")(format!("cannot read {shown}: {error}")))?;
+    Wish::parse(&text)
+        .map_err(|error| bad("plan")(format!("{shown}: {}", error.to_string().trim())))
+}
