@@ -68,6 +68,7 @@ async fn load(args: &LoadgenArgs) -> anyhow::Result<bool> {
         settings: settings(args),
         seed: args.seed,
         unique: args.unique,
+        sampling_seeds: args.sampling_seeds,
         warmup: args.warmup,
         unix_ms: unix_ms(),
     };

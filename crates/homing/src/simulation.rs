@@ -8,10 +8,15 @@ use std::sync::Arc;
 use engine::sim::{AnswerBank, Profile};
 use preprocess::{Preprocessor, corpus};
 
-/// Every simulated answer begins with this, so that nobody takes it for a model's. It ends
-/// with a line break because tokens never span one that a letter follows: the client's next
-/// turn sends the answer back as text, and must find the same tokens in it.
-const OPENING: &str = "[simulated]\n\n";
+/// Every simulated answer begins with a mark, so that nobody takes it for a model's, and with a
+/// number, so that two answers to one question differ from the start. It ends with a line break
+/// because tokens never span one that a letter follows: the client's next turn sends the answer
+/// back as text, and must find the same tokens in it.
+const OPENINGS: u32 = 1000;
+
+fn opening(number: u32) -> String {
+    format!("[simulated] #{number:03}\n\n")
+}
 
 /// A built-in profile by name, or one from a file.
 pub(crate) fn profile(name: &str) -> anyhow::Result<Profile> {
@@ -26,8 +31,7 @@ pub(crate) fn answers(preprocessor: &Preprocessor) -> anyhow::Result<Arc<AnswerB
         let passages = passages.map(|text| preprocessor.encode_plain(&format!("{text}\n\n")));
         articles.push(passages.collect::<Result<_, _>>()?);
     }
-    Ok(Arc::new(AnswerBank::new(
-        preprocessor.encode_plain(OPENING)?,
-        articles,
-    )))
+    let openings = (0..OPENINGS).map(|number| preprocessor.encode_plain(&opening(number)));
+    let openings = openings.collect::<Result<_, _>>()?;
+    Ok(Arc::new(AnswerBank::new(openings, articles)))
 }

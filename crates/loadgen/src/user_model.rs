@@ -45,6 +45,7 @@ impl UserModel {
             messages: &messages,
             max_tokens: MAX_TOKENS,
             session,
+            seed: None,
         };
         let outcome = self.client.chat(&chat, &mut ()).await.outcome;
         let text = outcome.ok()?.text.trim().to_owned();

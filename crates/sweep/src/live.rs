@@ -229,6 +229,7 @@ impl LiveRun<'_> {
             settings,
             seed,
             unique,
+            sampling_seeds: true,
             warmup: Duration::ZERO,
             unix_ms: (self.unix_ms)(),
         };

@@ -8,5 +8,7 @@ it("splits paragraphs on blank lines", () => {
 
 it("takes the mark off a simulated answer", () => {
   expect(splitMark("[simulated]\n\nHello")).toEqual({ simulated: true, text: "Hello" });
+  expect(splitMark("[simulated] #042\n\nHello")).toEqual({ simulated: true, text: "Hello" });
+  expect(splitMark("[simulated] #0")).toEqual({ simulated: true, text: "" });
   expect(splitMark("Hello")).toEqual({ simulated: false, text: "Hello" });
 });

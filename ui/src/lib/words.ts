@@ -10,10 +10,10 @@ export function paragraphs(text: string): string[] {
 
 export const SIMULATED_MARK = "[simulated]";
 
-/** The mark that opens a simulated answer is shown as a badge, not as text. */
+/** The mark that opens a simulated answer, and its number, are shown as a badge, not as text. */
 export function splitMark(text: string): { simulated: boolean; text: string } {
   return text.startsWith(SIMULATED_MARK)
-    ? { simulated: true, text: text.slice(SIMULATED_MARK.length).trimStart() }
+    ? { simulated: true, text: text.slice(SIMULATED_MARK.length).replace(/^ #\d*/, "").trimStart() }
     : { simulated: false, text };
 }
 

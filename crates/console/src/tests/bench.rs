@@ -161,6 +161,7 @@ fn load_generator(tasks: &TaskTracker) -> LoadGenerator {
         },
         seed: 7,
         unique: false,
+        sampling_seeds: false,
         warmup: Duration::ZERO,
         unix_ms: 1_000_000,
     };

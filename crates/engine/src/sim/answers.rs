@@ -42,6 +42,7 @@ const ROUNDING_TOKENS: usize = 96;
 const PLACE: u64 = 1;
 const LENGTH: u64 = 2;
 const WORDS: u64 = 3;
+const OPENING: u64 = 4;
 
 /// How long answers are, in tokens: a bell curve with its ends cut off.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,8 +66,8 @@ impl AnswerLength {
 /// Everything that can be said.
 #[derive(Debug, Default)]
 pub struct AnswerBank {
-    /// How every answer begins.
-    opening: Vec<TokenId>,
+    /// How an answer begins: one of these.
+    openings: Vec<Vec<TokenId>>,
     /// All passages, one after the other.
     tokens: Vec<TokenId>,
     passages: Vec<Passage>,
@@ -87,6 +88,7 @@ struct Passage {
 pub struct Answer {
     /// Tokens before the end-of-text token, opening included.
     length: usize,
+    opening: usize,
     place: Place,
 }
 
@@ -100,10 +102,13 @@ enum Place {
 
 impl AnswerBank {
     /// A bank of articles, each a list of passages. A passage is a paragraph with the blank
-    /// line after it. `opening` stands before every answer and marks it as simulated.
-    pub fn new(opening: Vec<TokenId>, articles: Vec<Vec<Vec<TokenId>>>) -> Self {
+    /// line after it. One of the `openings` stands before every answer and marks it as
+    /// simulated. With many of them, two clients who ask the same about the same article get
+    /// answers that differ from the start, as a model's do that samples; with one, answers
+    /// would be prefixes that conversations share.
+    pub fn new(openings: Vec<Vec<TokenId>>, articles: Vec<Vec<Vec<TokenId>>>) -> Self {
         let mut bank = Self {
-            opening,
+            openings,
             ..Self::default()
         };
         bank.articles = articles.len();
@@ -135,9 +140,11 @@ impl AnswerBank {
         seed: u64,
     ) -> Answer {
         let length = lengths.draw(seed, stream);
+        let opening = mix(seed, stream, OPENING) as usize % self.openings.len().max(1);
         if self.passages.is_empty() {
             return Answer {
                 length,
+                opening,
                 place: Place::Prompt {
                     draws: mix(seed, stream, WORDS),
                 },
@@ -149,10 +156,11 @@ impl AnswerBank {
         let articles_last = &self.passages[passage.article.end - 1];
         let article = self.passages[passage.article.start].tokens.start..articles_last.tokens.end;
         let length = self
-            .round_to_passage(first, length)
+            .round_to_passage((first, opening), length)
             .clamp(lengths.min, lengths.max);
         Answer {
             length,
+            opening,
             place: Place::Article {
                 tokens: article,
                 start: passage.tokens.start,
@@ -175,8 +183,9 @@ impl AnswerBank {
         {
             return (end_of_text, true);
         }
-        let Some(position) = position.checked_sub(self.opening.len()) else {
-            return (self.opening[position], false);
+        let opening = self.opening(answer.opening);
+        let Some(position) = position.checked_sub(opening.len()) else {
+            return (opening[position], false);
         };
         let token = match &answer.place {
             Place::Article { tokens, start } => {
@@ -185,6 +194,11 @@ impl AnswerBank {
             Place::Prompt { draws } => word_of_prompt(request, *draws, position),
         };
         (token, false)
+    }
+
+    /// Nothing if there is none.
+    fn opening(&self, index: usize) -> &[TokenId] {
+        self.openings.get(index).map_or(&[], Vec::as_slice)
     }
 
     /// One of the passages that share the most telling tokens with the prompt's end; any
@@ -245,9 +259,9 @@ impl AnswerBank {
     }
 
     /// The length nearest to `length` at which a passage ends, if one is near enough.
-    fn round_to_passage(&self, first: usize, length: usize) -> usize {
+    fn round_to_passage(&self, (first, opening): (usize, usize), length: usize) -> usize {
         let article = &self.passages[first].article;
-        let mut end = self.opening.len();
+        let mut end = self.opening(opening).len();
         let mut passage = first;
         loop {
             let next = end + self.passages[passage].tokens.len();

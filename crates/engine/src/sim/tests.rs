@@ -15,7 +15,7 @@ fn bank() -> Arc<AnswerBank> {
             .collect()
     };
     Arc::new(AnswerBank::new(
-        vec![1, 2],
+        vec![vec![1, 2]],
         vec![article(10_000), article(20_000)],
     ))
 }

@@ -126,6 +126,12 @@ pub(crate) struct LoadgenArgs {
     /// Begin every conversation with a line of its own, so that none profits from another
     #[arg(long, help_heading = "Text")]
     pub(crate) unique: bool,
+    /// Send a seed with every request, from --seed, conversation and turn
+    ///
+    /// Then a server that honours it gives the same answers in every run, and a simulated one
+    /// answers equal questions of different conversations differently, as a sampling one does.
+    #[arg(long, help_heading = "Text")]
+    pub(crate) sampling_seeds: bool,
     /// Server whose model writes the users' questions; by default they are built in
     ///
     /// Its API key is taken from HOMING_USER_MODEL_API_KEY. If it does not answer within 30 s,

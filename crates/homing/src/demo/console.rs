@@ -148,6 +148,7 @@ pub(super) fn load_generator(
         },
         seed: args.seed,
         unique: args.starters == StarterChoice::Unique,
+        sampling_seeds: true,
         warmup: Duration::ZERO,
         unix_ms: unix_ms(),
     };

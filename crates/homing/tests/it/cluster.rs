@@ -190,7 +190,9 @@ fn articles(preprocessor: &Preprocessor) -> Arc<AnswerBank> {
             .collect()
     });
     Arc::new(AnswerBank::new(
-        encode("[simulated]\n\n"),
+        (0..1000)
+            .map(|number| encode(&format!("[simulated] #{number:03}\n\n")))
+            .collect(),
         articles.collect(),
     ))
 }

@@ -49,6 +49,8 @@ pub struct Chat<'a> {
     pub max_tokens: u32,
     /// Names the conversation, the same in all its turns.
     pub session: &'a str,
+    /// Of the answer's sampling; `None` leaves it to the server.
+    pub seed: Option<u32>,
 }
 
 impl Chat<'_> {
@@ -60,6 +62,9 @@ impl Chat<'_> {
             "stream": true,
             "stream_options": { "include_usage": true },
         });
+        if let Some(seed) = self.seed {
+            body["seed"] = json!(seed);
+        }
         if target.extensions {
             body["stream_options"]["continuous_usage_stats"] = json!(true);
             body["conversation_id"] = json!(self.session);
@@ -87,6 +92,7 @@ mod tests {
             messages: &messages,
             max_tokens: 7,
             session: "s-1",
+            seed: None,
         };
         let mut target = Target::new("http://a", "m").unwrap();
         let body: serde_json::Value = serde_json::from_slice(&chat.body(&target)).unwrap();
@@ -112,5 +118,11 @@ mod tests {
         let mut headers = HeaderMap::new();
         chat.headers(&mut headers);
         assert_eq!(headers[SESSION], "s-1");
+        let seeded = Chat {
+            seed: Some(9),
+            ..chat
+        };
+        let body: serde_json::Value = serde_json::from_slice(&seeded.body(&target)).unwrap();
+        assert_eq!(body["seed"], 9);
     }
 }

@@ -16,6 +16,7 @@ async fn chat(mock: &Mock, http2: bool) -> Exchange {
         messages: &messages,
         max_tokens: 50,
         session: "session-1",
+        seed: None,
     };
     client.chat(&chat, &mut ()).await
 }
@@ -123,6 +124,7 @@ async fn a_key_reaches_the_server() {
         messages: &messages,
         max_tokens: 5,
         session: "s",
+        seed: None,
     };
     assert!(client.chat(&chat, &mut ()).await.outcome.is_ok());
     assert_eq!(mock.seen()[0].key.as_deref(), Some("Bearer secret-7"));

@@ -74,6 +74,7 @@ impl Conductor {
                 user_model: parts.user_model,
                 clock: parts.clock,
                 seed: config.seed,
+                sampling_seeds: config.sampling_seeds,
                 shared: Arc::clone(&shared),
                 reports: sender,
             },

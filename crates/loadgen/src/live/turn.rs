@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use contract::random::mix;
 use contract::{Clock, Moment};
 use tokio_util::sync::CancellationToken;
 
@@ -12,6 +13,9 @@ use crate::follow_up::{self, Place};
 use crate::record::TurnType;
 use crate::script::TurnPlan;
 use crate::user_model::UserModel;
+
+/// Separates these draws from others with the same seed.
+const SAMPLING: u64 = 0x5a;
 
 /// A turn to be sent.
 #[derive(Debug)]
@@ -48,6 +52,8 @@ pub(super) struct Sender {
     pub(super) user_model: Option<UserModel>,
     pub(super) clock: Clock,
     pub(super) seed: u64,
+    /// Whether requests carry a seed for their answers.
+    pub(super) sampling_seeds: bool,
     pub(super) shared: Arc<Shared>,
     pub(super) reports: tokio::sync::mpsc::Sender<Report>,
 }
@@ -72,6 +78,9 @@ impl Sender {
             messages: &turn.messages,
             max_tokens: turn.plan.max_tokens,
             session: &turn.session,
+            seed: self
+                .sampling_seeds
+                .then(|| sampling_seed(self.seed, &turn.plan)),
         };
         let turn_type = TurnType::of(turn.plan.turn);
         let mut meter = Meter::new(Arc::clone(&self.shared), turn_type);
@@ -104,6 +113,11 @@ impl Sender {
         // As above.
         let _ = self.reports.send(report).await;
     }
+}
+
+/// Small enough for every server that takes a number.
+fn sampling_seed(seed: u64, plan: &TurnPlan) -> u32 {
+    (mix(seed ^ SAMPLING, plan.conversation, u64::from(plan.turn)) >> 33) as u32
 }
 
 /// The answer that nobody has asked about yet.

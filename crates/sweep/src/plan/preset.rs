@@ -80,7 +80,7 @@ order = "grouped"
 const QUICK: &str = r#"
 levels = "60,120"
 modes = "round-robin,kv"
-warmup = "20s"
+warmup = "40s"
 window = "60s"
 "#;
 

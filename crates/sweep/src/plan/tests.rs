@@ -45,7 +45,7 @@ fn what_is_said_first_goes_before_what_is_said_later() {
     let plan = flags.or(file).resolve(true).unwrap();
     assert_eq!((plan.levels.as_slice(), plan.seed), (&[5, 7][..], 3));
     assert_eq!(plan.modes, ["kv"]);
-    assert_eq!((plan.warmup_s, plan.window_s), (20.0, 60.0));
+    assert_eq!((plan.warmup_s, plan.window_s), (40.0, 60.0));
 }
 
 #[test]

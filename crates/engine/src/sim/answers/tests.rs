@@ -38,7 +38,7 @@ fn bank() -> AnswerBank {
         std::iter::once(1).chain(subject).chain([own]).collect()
     };
     let article = |article| (0..5).map(|p| passage(article, p)).collect();
-    AnswerBank::new(vec![90, 91], (0..4).map(article).collect())
+    AnswerBank::new(vec![vec![90, 91]], (0..4).map(article).collect())
 }
 
 fn say(bank: &AnswerBank, request: &GenerateRequest, stream: u64) -> Vec<TokenId> {
@@ -167,4 +167,18 @@ fn lengths_follow_the_profile() {
     let spread = (variance / draws.len() as f64).sqrt();
     assert!((mean - 830.0).abs() < 5.0, "{mean}");
     assert!((spread - 150.0).abs() < 5.0, "{spread}");
+}
+
+#[test]
+fn requests_that_ask_the_same_begin_differently_if_their_streams_do() {
+    let article = vec![(1000..1200).collect()];
+    let openings = (0..50).map(|number| vec![90, number]).collect();
+    let bank = AnswerBank::new(openings, vec![article]);
+    let request = request(&[1000, 1001]);
+    let begins: std::collections::BTreeSet<_> = (0..40)
+        .map(|stream| say(&bank, &request, stream)[..2].to_vec())
+        .collect();
+    assert!(begins.len() > 20, "{}", begins.len());
+    assert!(begins.iter().all(|begin| begin[0] == 90));
+    assert_eq!(say(&bank, &request, 7), say(&bank, &request, 7));
 }

@@ -58,6 +58,7 @@ async fn ask(address: SocketAddr, transport: Transport) -> Exchange {
         messages: &messages,
         max_tokens: 5,
         session: "s",
+        seed: None,
     };
     client.chat(&chat, &mut ()).await
 }
