@@ -125,7 +125,7 @@ impl LiveRun<'_> {
             let stop = self.stop.clone();
             let raw = tokio::select! {
                 () = stop.cancelled() => None,
-                raw = Box::pin(self.cell(name)) => raw?,
+                raw = Box::pin(self.cell(name)) => Some(raw?),
             };
             let Some(raw) = raw else {
                 return Ok(done);
@@ -142,7 +142,7 @@ impl LiveRun<'_> {
     }
 
     /// One run. Dropping it ends its load.
-    async fn cell(&mut self, name: &CellName) -> Result<Option<RawCell>, LiveError> {
+    async fn cell(&mut self, name: &CellName) -> Result<RawCell, LiveError> {
         let (plan, clock) = (self.folder.plan(), self.clock);
         let seed = plan.seed_of(name.repeat);
         self.stage(Stage::Switching);
@@ -185,7 +185,7 @@ impl LiveRun<'_> {
         if records.iter().all(|record| record.error.is_some()) {
             return Err(LiveError::NothingAnswered(name.clone()));
         }
-        Ok(Some(RawCell {
+        Ok(RawCell {
             facts: CellFacts {
                 schema: SCHEMA,
                 name: name.clone(),
@@ -206,7 +206,7 @@ impl LiveRun<'_> {
                 itl,
             },
             records,
-        }))
+        })
     }
 
     fn stage(&mut self, stage: Stage) {

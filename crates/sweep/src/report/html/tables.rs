@@ -16,9 +16,10 @@ pub(super) fn section(page: Page<'_>) -> String {
         "<section id=\"tables\">\n<h2>Figures by level</h2>\n\
          <p>Percentiles are over all runs of a mode at a level together.{over} \
          † marks a doubtful cell, explained below. Rest a pointer on a figure to see its 95 % \
-         interval.</p>\n{}{}</section>\n",
+         interval.</p>\n{}{}{}</section>\n",
         latencies(page),
         throughput(page),
+        speculation(page),
     )
 }
 
@@ -108,6 +109,27 @@ fn throughput(page: Page<'_>) -> String {
         .concat()
     };
     table("Throughput, cache and workers", &head, &rows(page, row))
+}
+
+/// Only if somebody drafted.
+fn speculation(page: Page<'_>) -> String {
+    let cells = &page.summary.cells;
+    if cells.iter().all(|cell| cell.speculation.is_none()) {
+        return String::new();
+    }
+    let head = "<tr><th scope=\"col\">at once</th><th scope=\"col\" class=\"left\">mode</th>\
+                <th scope=\"col\">accepted of drafted, %</th>\
+                <th scope=\"col\">tokens a step</th></tr>";
+    let row = |cell: &CellSummary| {
+        let found = cell.speculation;
+        let tokens = found.and_then(|found| found.tokens_per_step);
+        [
+            plain(percent(found.and_then(|found| found.acceptance_pct))),
+            plain(tokens.map_or(MISSING.to_owned(), |tokens| fixed(tokens, 2))),
+        ]
+        .concat()
+    };
+    table("Speculation", head, &rows(page, row))
 }
 
 fn plain(text: String) -> String {
