@@ -19,9 +19,6 @@ pub mod deployment;
 pub mod scrape;
 mod steadiness;
 
-#[cfg(test)]
-mod tests;
-
 use std::time::Duration;
 
 use contract::Clock;

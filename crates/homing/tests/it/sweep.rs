@@ -25,7 +25,7 @@ const PLAN: &str = r#"
 levels = [24]
 modes = "round-robin,kv"
 warmup = "30s"
-window = "120s"
+window = "300s"
 "#;
 
 /// Connections to a cluster's own service, without a socket.
@@ -121,9 +121,17 @@ async fn a_live_sweep_agrees_with_the_virtual_one() {
                 "{mode} {name}: {one} {other}"
             );
         };
-        near("ttft_ms_p50");
+        // Of round robin's requests half are at home by chance, so its median lies between two
+        // humps and tells little; its 90th percentile is in the second one.
+        near(match mode == "kv" {
+            true => "ttft_ms_p50",
+            false => "ttft_ms_p90",
+        });
         near("tops");
         near("tpot_ms_p50");
+        near("e2e_s_p50");
+        let hits = [live, simulated].map(|cell| cell.kv_hit_pct.unwrap());
+        assert!((hits[0] - hits[1]).abs() < 4.0, "{mode}: {hits:?}");
         // Counted by the client and by the server, from the same answers.
         let (told, counted) = (live.run_hit_pct.unwrap(), live.server_hit_pct.unwrap());
         assert!((told - counted).abs() < 0.5, "{mode}: {told} {counted}");
