@@ -75,7 +75,7 @@ pub(crate) enum SweepCommand {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PlanArgs {
     /// A plan by name: published (7 levels, 6 repeats, 60 s + 300 s), five-level (all levels
-    /// with routing off, then on), quick (2 levels, some minutes of real time)
+    /// with routing off, then on), quick (2 levels, some eleven minutes of real time)
     #[arg(long, value_name = "NAME", help_heading = "Plan")]
     preset: Option<String>,
     /// Instead of modes, four stages: round robin, then KV routing, then a draft model, then

@@ -9,7 +9,6 @@ use anyhow::Context as _;
 use contract::Clock;
 use tokio_util::sync::CancellationToken;
 
-use super::Trouble;
 use super::view::View;
 use crate::args::SweepArgs;
 use crate::demo::stop_signal;
@@ -26,7 +25,7 @@ pub(super) struct Reached {
 }
 
 /// Makes the runs that are left; how many were completed.
-pub(super) async fn run(reached: Reached, folder: &Folder) -> Result<usize, Trouble> {
+pub(super) async fn run(reached: Reached, folder: &Folder) -> anyhow::Result<usize> {
     let stop = CancellationToken::new();
     let clock = reached.clock;
     let mut view = View::new(folder.plan(), folder.left().len(), clock);
@@ -60,7 +59,7 @@ pub(super) async fn run(reached: Reached, folder: &Folder) -> Result<usize, Trou
     if stop.is_cancelled() {
         print::note(format_args!("stopped; the run under way is not counted"));
     }
-    outcome.map_err(|error| Trouble::Later(error.into()))
+    Ok(outcome?)
 }
 
 /// The server of a testbed, checked before anything is measured or written.

@@ -14,7 +14,7 @@ pub enum Preset {
     Published,
     /// Five levels on four replicas: all with routing off, one switch, all with routing on.
     FiveLevel,
-    /// Enough to see a difference, in a few minutes of real time.
+    /// Enough to see a difference, in some eleven minutes of real time.
     Quick,
     /// What `--story` runs if nothing else is said.
     Story,
