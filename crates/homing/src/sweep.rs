@@ -68,26 +68,35 @@ async fn command(args: &SweepArgs) -> Result<bool, Trouble> {
     let output = args.output.as_deref().unwrap_or(Path::new("."));
     let folder = Folder::open(output, plan).map_err(|error| Trouble::Before(error.into()))?;
     announce(&folder);
-    let (begun_ms, left) = (unix_ms(), folder.left().len());
+    let begun_ms = unix_ms();
     let outcome = match reached {
-        None => in_virtual_time(args, &folder).await,
+        None => in_virtual_time(args, &folder).await.map_err(Trouble::Later),
         Some(reached) => live::run(reached, &folder).await,
+    };
+    let (completed, problem) = match outcome {
+        Ok(completed) => (completed, None),
+        Err(Trouble::Before(error)) => return Err(Trouble::Before(error)),
+        Err(Trouble::Later(error)) => (folder_progress(&folder), Some(error)),
     };
     let sitting = Sitting {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         begun_ms,
         ended_ms: unix_ms(),
-        // However it ended.
-        completed: left - folder.left().len(),
+        completed,
     };
     folder
         .log(sitting)
         .map_err(|error| Trouble::Later(error.into()))?;
     let is_done = tell(&folder, measurements.as_ref(), args.threads).map_err(Trouble::Later)?;
-    match outcome {
-        Err(error) => Err(Trouble::Later(error)),
-        Ok(_) => Ok(is_done || args.search),
+    match problem {
+        Some(error) => Err(Trouble::Later(error)),
+        None => Ok(is_done || args.search),
     }
+}
+
+/// Runs that are there.
+fn folder_progress(folder: &Folder) -> usize {
+    folder.plan().cells().len() - folder.left().len()
 }
 
 fn planned(args: &SweepArgs) -> anyhow::Result<Plan> {

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use contract::Clock;
 use tokio_util::sync::CancellationToken;
 
+use super::Trouble;
 use super::view::View;
 use crate::args::SweepArgs;
 use crate::demo::stop_signal;
@@ -25,7 +26,7 @@ pub(super) struct Reached {
 }
 
 /// Makes the runs that are left; how many were completed.
-pub(super) async fn run(reached: Reached, folder: &Folder) -> anyhow::Result<usize> {
+pub(super) async fn run(reached: Reached, folder: &Folder) -> Result<usize, Trouble> {
     let stop = CancellationToken::new();
     let clock = reached.clock;
     let mut view = View::new(folder.plan(), folder.left().len(), clock);
@@ -59,7 +60,7 @@ pub(super) async fn run(reached: Reached, folder: &Folder) -> anyhow::Result<usi
     if stop.is_cancelled() {
         print::note(format_args!("stopped; the run under way is not counted"));
     }
-    Ok(outcome?)
+    outcome.map_err(|error| Trouble::Later(error.into()))
 }
 
 /// The server of a testbed, checked before anything is measured or written.
