@@ -11,12 +11,16 @@
 //! seq[i]   = xxh3_64(seq[i-1] as LE u64 ‖ local[i] as LE u64, 1337)
 //! ```
 //!
-//! Only full blocks have a hash. The hash is advisory: it routes. A worker compares the
+//! Only full blocks have a hash. Where a draft head looks one token ahead, a block's local
+//! hash covers the token after it too, and a block is full once that token is there. The hash is advisory: it routes. A worker compares the
 //! tokens themselves before it reuses a block, so a collision can misroute a request but
 //! never show it another prompt's cache.
 
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Changes when equal tokens get other names.
+pub const HASH_VERSION: u32 = 1;
 
 /// Dynamo's seed. Fixed by its wire format.
 const CHAIN_SEED: u64 = 1337;
@@ -87,12 +91,24 @@ impl BlockHash {
 
 /// Sequence hashes of all full blocks of `tokens`.
 pub fn block_chain(tokens: &[u32], block_size: usize, seed: HashSeed) -> Vec<BlockHash> {
+    block_chain_ahead(tokens, block_size, 0, seed)
+}
+
+/// Sequence hashes where each block's hash covers `lookahead` tokens after it as well.
+pub fn block_chain_ahead(
+    tokens: &[u32],
+    block_size: usize,
+    lookahead: usize,
+    seed: HashSeed,
+) -> Vec<BlockHash> {
     let mut chain = Vec::with_capacity(tokens.len() / block_size);
     let mut parent = None;
-    for block in tokens.chunks_exact(block_size) {
-        let hash = BlockHash::after(parent, LocalHash::of(block, seed));
+    let mut begin = 0;
+    while let Some(window) = tokens.get(begin..begin + block_size + lookahead) {
+        let hash = BlockHash::after(parent, LocalHash::of(window, seed));
         chain.push(hash);
         parent = Some(hash);
+        begin += block_size;
     }
     chain
 }
@@ -100,6 +116,21 @@ pub fn block_chain(tokens: &[u32], block_size: usize, seed: HashSeed) -> Vec<Blo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_window_that_looks_ahead_needs_the_token_after_the_block() {
+        let tokens: Vec<u32> = (1..=9).collect();
+        let chain = |tokens: &[u32]| block_chain_ahead(tokens, 4, 1, HashSeed::BASE);
+        let first = LocalHash::of(&tokens[0..5], HashSeed::BASE);
+        let second = LocalHash::of(&tokens[4..9], HashSeed::BASE);
+        let expected = [
+            BlockHash(first.0),
+            BlockHash::after(Some(BlockHash(first.0)), second),
+        ];
+        assert_eq!(chain(&tokens), expected);
+        assert_eq!(chain(&tokens[..8]), expected[..1]);
+        assert_eq!(chain(&tokens[..4]), []);
+    }
 
     /// Golden vectors of Dynamo's own test suite (block size 4).
     #[test]

@@ -37,6 +37,9 @@ impl fmt::Display for RequestId {
 pub struct GenerateRequest {
     pub id: RequestId,
     pub prompt: Arc<[TokenId]>,
+    /// The beginning of the answer, which another worker gave before it failed. The worker
+    /// goes on after it and does not repeat it; the limits count it.
+    pub answered: Arc<[TokenId]>,
     /// Separates this request's cache from others' (adapter, salt).
     pub hash_seed: HashSeed,
     pub limits: OutputLimits,
@@ -125,8 +128,32 @@ pub enum LinkError {
     Unreachable { worker: WorkerId, detail: String },
     #[error("worker {worker} is draining")]
     Draining { worker: WorkerId },
+    /// It is well, but has no room: another may have.
+    #[error("worker {worker} is overloaded: {detail}")]
+    Overloaded { worker: WorkerId, detail: String },
     #[error("worker {worker} cannot hold the request: {detail}")]
     TooLarge { worker: WorkerId, detail: String },
     #[error("worker {worker} broke off the stream: {detail}")]
     Interrupted { worker: WorkerId, detail: String },
+}
+
+impl LinkError {
+    pub fn worker(&self) -> WorkerId {
+        match self {
+            Self::Unreachable { worker, .. }
+            | Self::Draining { worker }
+            | Self::Overloaded { worker, .. }
+            | Self::TooLarge { worker, .. }
+            | Self::Interrupted { worker, .. } => *worker,
+        }
+    }
+
+    /// Whether it says that something is wrong with the worker, and not with the request or
+    /// with the moment.
+    pub fn blames_worker(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Interrupted { .. } => true,
+            Self::Draining { .. } | Self::Overloaded { .. } | Self::TooLarge { .. } => false,
+        }
+    }
 }

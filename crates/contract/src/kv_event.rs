@@ -5,7 +5,7 @@
 //! on from its sequence number. Applying an event twice is harmless.
 
 use crate::block::{BlockHash, LocalHash};
-use crate::worker::{WorkerId, WorkerStatus};
+use crate::worker::{FrontendId, FrontendLoad, WorkerId, WorkerStatus};
 
 /// One change of a worker's reusable blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,4 +53,18 @@ pub struct KvSnapshot {
 pub enum FeedMessage {
     Kv(KvBatch),
     Status(WorkerStatus),
+    /// How far the worker's batches go. Whoever has not heard of the last ones by now has
+    /// missed them.
+    Head {
+        epoch: u64,
+        next_sequence: u64,
+    },
+    /// What every frontend has under way on the worker, the reader included.
+    Loads(Vec<(FrontendId, FrontendLoad)>),
+    /// How many requests the reader may have on the worker at once.
+    Lease {
+        slots: u32,
+    },
+    /// The worker takes nothing new; what it runs will finish.
+    Draining,
 }

@@ -24,12 +24,15 @@ pub mod token_stream;
 pub mod worker;
 
 pub use access::{Access, Denied};
-pub use block::{BlockHash, HashSeed, LocalHash, block_chain};
+pub use block::{BlockHash, HASH_VERSION, HashSeed, LocalHash, block_chain, block_chain_ahead};
 pub use generate::{
     FinishReason, GenerateRequest, LinkError, OutputLimits, RequestId, Sampling, Started,
     TokenChunk, TokenId, TokenLogprob,
 };
 pub use kv_event::{FeedMessage, KvBatch, KvEvent, KvSnapshot, StoredBlock};
 pub use moment::{Clock, Moment};
-pub use token_stream::{TokenSender, TokenStream, token_stream};
-pub use worker::{GpuSpec, ModelName, SpeculationCounts, WorkerCard, WorkerId, WorkerStatus};
+pub use token_stream::{ChunkSource, TokenSender, TokenStream, token_stream};
+pub use worker::{
+    FrontendId, FrontendLoad, GpuSpec, Hashing, ModelName, SpeculationCounts, WorkerCard, WorkerId,
+    WorkerStatus,
+};

@@ -13,6 +13,7 @@
 //! [`LinkError::Interrupted`], so a vanished producer is never mistaken for a short answer.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -32,11 +33,30 @@ pub fn token_stream(worker: WorkerId) -> (TokenSender, TokenStream) {
             finished: false,
         },
         TokenStream {
-            shared,
+            origin: Origin::Channel(shared),
             taken: VecDeque::new(),
             ended: false,
         },
     )
+}
+
+/// A producer that is asked rather than one that tells: a connection to a worker on another
+/// machine. What nobody asks for stays where it is, so a slow reader holds up its worker's
+/// sending and nothing else. Dropping it cancels the request.
+pub trait ChunkSource: fmt::Debug + Send + 'static {
+    /// The next chunk; `None` after the last. A source that ends without a finish reason
+    /// yields an error before.
+    fn poll_chunk(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<TokenChunk, LinkError>>>;
+}
+
+/// Where a stream's chunks come from.
+#[derive(Debug)]
+enum Origin {
+    Channel(Arc<Mutex<Shared>>),
+    Source(Box<dyn ChunkSource>),
 }
 
 #[derive(Debug, Default)]
@@ -110,12 +130,21 @@ impl Drop for TokenSender {
 /// The reader's end. Dropping it cancels the request.
 #[derive(Debug)]
 pub struct TokenStream {
-    shared: Arc<Mutex<Shared>>,
+    origin: Origin,
     taken: VecDeque<Result<TokenChunk, LinkError>>,
     ended: bool,
 }
 
 impl TokenStream {
+    /// A stream that asks `source` whenever it is asked itself.
+    pub fn from_source(source: impl ChunkSource) -> Self {
+        Self {
+            origin: Origin::Source(Box::new(source)),
+            taken: VecDeque::new(),
+            ended: false,
+        }
+    }
+
     /// The next chunk; `None` after the last.
     pub async fn next(&mut self) -> Option<Result<TokenChunk, LinkError>> {
         poll_fn(|context| self.poll_next(context)).await
@@ -125,7 +154,19 @@ impl TokenStream {
     /// whether more will come.
     pub fn try_next(&mut self) -> Option<Result<TokenChunk, LinkError>> {
         if self.taken.is_empty() {
-            std::mem::swap(&mut self.shared.lock().chunks, &mut self.taken);
+            match &mut self.origin {
+                Origin::Channel(shared) => {
+                    std::mem::swap(&mut shared.lock().chunks, &mut self.taken);
+                }
+                Origin::Source(source) if !self.ended => {
+                    match source.poll_chunk(&mut Context::from_waker(Waker::noop())) {
+                        Poll::Ready(Some(item)) => self.taken.push_back(item),
+                        Poll::Ready(None) => self.ended = true,
+                        Poll::Pending => {}
+                    }
+                }
+                Origin::Source(_) => {}
+            }
         }
         self.pop()
     }
@@ -141,8 +182,20 @@ impl TokenStream {
         if self.ended {
             return Poll::Ready(None);
         }
+        let shared = match &mut self.origin {
+            Origin::Channel(shared) => shared,
+            Origin::Source(source) => {
+                let polled = source.poll_chunk(context);
+                if let Poll::Ready(item) = polled {
+                    self.ended = item.is_none();
+                    self.taken.extend(item);
+                    return Poll::Ready(self.pop());
+                }
+                return Poll::Pending;
+            }
+        };
         {
-            let mut shared = self.shared.lock();
+            let mut shared = shared.lock();
             if shared.chunks.is_empty() {
                 if shared.sealed {
                     return Poll::Ready(None);
@@ -170,7 +223,10 @@ impl TokenStream {
 
 impl Drop for TokenStream {
     fn drop(&mut self) {
-        let mut shared = self.shared.lock();
+        let Origin::Channel(shared) = &self.origin else {
+            return;
+        };
+        let mut shared = shared.lock();
         shared.closed = true;
         shared.chunks.clear();
     }
@@ -237,5 +293,32 @@ mod tests {
         drop(stream);
         assert!(sender.is_closed());
         sender.send(chunk(1, None));
+    }
+
+    /// Yields what it was given, then says that it is not done.
+    #[derive(Debug)]
+    struct Prepared(VecDeque<Option<Result<TokenChunk, LinkError>>>);
+
+    impl ChunkSource for Prepared {
+        fn poll_chunk(
+            &mut self,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<TokenChunk, LinkError>>> {
+            self.0.pop_front().map_or(Poll::Pending, Poll::Ready)
+        }
+    }
+
+    #[test]
+    fn a_source_is_asked_until_its_last_chunk_and_no_more() {
+        let last = chunk(2, Some(FinishReason::Stop));
+        let items = [Some(Ok(chunk(1, None))), Some(Ok(last.clone()))];
+        let mut stream = TokenStream::from_source(Prepared(items.into()));
+        assert_eq!(stream.try_next(), Some(Ok(chunk(1, None))));
+        assert_eq!(poll(&mut stream), Poll::Ready(Some(Ok(last))));
+        assert_eq!(poll(&mut stream), Poll::Ready(None));
+        assert_eq!(stream.try_next(), None);
+        let mut waiting = TokenStream::from_source(Prepared(VecDeque::new()));
+        assert!(poll(&mut waiting).is_pending());
+        assert_eq!(waiting.try_next(), None);
     }
 }

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 
 /// Identifies a worker for as long as it is a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, TS)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, TS)]
 pub struct WorkerId(pub u64);
 
 impl fmt::Display for WorkerId {
@@ -17,7 +17,7 @@ impl fmt::Display for WorkerId {
 }
 
 /// The name under which a model is served.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ModelName(Arc<str>);
 
 impl ModelName {
@@ -37,7 +37,7 @@ impl fmt::Display for ModelName {
 }
 
 /// What a worker announces when it joins. Constant for its life.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkerCard {
     pub id: WorkerId,
     /// For people: `worker-0`.
@@ -62,10 +62,37 @@ pub struct WorkerCard {
     pub logprobs: bool,
     /// `none`, `draft-model` or `eagle3`.
     pub speculation: String,
+    /// How it names blocks. A router and its workers must agree.
+    pub hashing: Hashing,
+}
+
+/// How tokens become the names of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hashing {
+    /// Of the scheme in [`crate::block`].
+    pub version: u32,
+    /// Tokens after a block that its name covers too: 1 where a draft head computes a token
+    /// from the one that follows it, otherwise 0.
+    pub lookahead: u32,
+}
+
+impl Default for Hashing {
+    fn default() -> Self {
+        Self {
+            version: crate::block::HASH_VERSION,
+            lookahead: 0,
+        }
+    }
+}
+
+impl fmt::Display for Hashing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "version {}, lookahead {}", self.version, self.lookahead)
+    }
 }
 
 /// The accelerators of one worker.
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 pub struct GpuSpec {
     pub kind: String,
     /// Tensor-parallel degree.
@@ -104,4 +131,30 @@ pub struct SpeculationCounts {
     pub drafts: u64,
     pub drafted_tokens: u64,
     pub accepted_tokens: u64,
+}
+
+/// Names a frontend for the life of its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct FrontendId(pub u64);
+
+impl fmt::Display for FrontendId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// What one frontend has under way on one worker.
+///
+/// Levels and not differences: a report that is lost or comes twice does no harm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrontendLoad {
+    pub in_flight: u32,
+    /// Prompt tokens still to be computed.
+    pub pending_prefill_tokens: u64,
+    /// Requests without their first token.
+    pub pending_requests: u32,
+    /// Blocks in use.
+    pub active_blocks: u32,
+    /// Requests that wait for a slot, here or on another worker.
+    pub waiting: u32,
 }

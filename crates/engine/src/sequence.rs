@@ -100,7 +100,8 @@ impl Sequence {
         }
     }
 
-    /// Tokens generated so far. Meaningful once the sequence was admitted.
+    /// Tokens of the answer so far, another worker's included. Meaningful once the sequence was
+    /// admitted.
     pub(crate) fn generated(&self) -> usize {
         self.tokens.len() - self.request.prompt.len()
     }
@@ -136,6 +137,7 @@ impl Sequence {
             let expected = (self.request.limits.max_tokens as usize).min(EXPECTED_OUTPUT_TOKENS);
             self.tokens.reserve(self.request.prompt.len() + expected);
             self.tokens.extend_from_slice(&self.request.prompt);
+            self.tokens.extend_from_slice(&self.request.answered);
         }
         found.clear();
         for index in 0..(self.tokens.len() - 1) / block_size {

@@ -1,7 +1,8 @@
 //! The workers this frontend can reach.
 //!
 //! One task follows the membership; one task per worker pumps its feed into the router and
-//! repairs gaps with snapshots. The link map is the only state, and it is read once a
+//! repairs gaps with snapshots; one tells the workers what this frontend has on them, for the
+//! other frontends. The link map is the only state, and it is read once a
 //! request.
 
 use std::collections::HashMap;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use contract::{FeedMessage, WorkerId};
+use contract::{FeedMessage, FrontendId, FrontendLoad, WorkerId};
 use parking_lot::RwLock;
 use router::{Observed, Router};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +23,8 @@ use crate::metrics::FrontendMetrics;
 /// A worker that cannot tell what it holds after this many tries counts as lost.
 const SNAPSHOT_ATTEMPTS: usize = 5;
 const SNAPSHOT_PAUSE: Duration = Duration::from_secs(1);
+/// How often workers hear what this frontend has on them, if it has changed.
+const TELL_EVERY: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 struct Contact {
@@ -36,15 +39,17 @@ pub(crate) struct Fleet {
     metrics: Arc<FrontendMetrics>,
     contacts: Arc<RwLock<HashMap<WorkerId, Contact>>>,
     simulated: Arc<AtomicBool>,
+    id: FrontendId,
 }
 
 impl Fleet {
-    pub(crate) fn new(router: Router, metrics: Arc<FrontendMetrics>) -> Self {
+    pub(crate) fn new(router: Router, metrics: Arc<FrontendMetrics>, id: FrontendId) -> Self {
         Self {
             router,
             metrics,
             contacts: Arc::default(),
             simulated: Arc::default(),
+            id,
         }
     }
 
@@ -81,17 +86,37 @@ impl Fleet {
         while let Some(Some(change)) = stop.run_until_cancelled(changes.next()).await {
             match change {
                 Change::Joined(member) => self.joined(member, &tasks, &stop),
-                Change::Draining(worker) => {
-                    info!(%worker, "worker drains");
-                    if let Some(contact) = self.contacts.write().get_mut(&worker) {
-                        contact.draining = true;
-                    }
-                    self.router.drain(worker);
-                }
+                Change::Draining(worker) => self.draining(worker),
                 Change::Left(worker) => {
                     info!(%worker, "worker left");
                     self.contacts.write().remove(&worker);
                     self.router.leave(worker);
+                }
+            }
+        }
+    }
+
+    fn draining(&self, worker: WorkerId) {
+        info!(%worker, "worker drains");
+        if let Some(contact) = self.contacts.write().get_mut(&worker) {
+            contact.draining = true;
+        }
+        self.router.drain(worker);
+    }
+
+    /// Tells every worker what this frontend has on it, whenever that has changed.
+    pub(crate) async fn tell_loads(self, stop: CancellationToken) {
+        let mut told: HashMap<WorkerId, FrontendLoad> = HashMap::new();
+        let mut ticks = tokio::time::interval(TELL_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            let loads = self.router.loads();
+            told.retain(|worker, _| loads.iter().any(|(member, _)| member == worker));
+            for (worker, load) in loads {
+                if told.insert(worker, load) != Some(load)
+                    && let Some(link) = self.link(worker)
+                {
+                    link.tell_load(load);
                 }
             }
         }
@@ -134,22 +159,41 @@ struct Pump {
 impl Pump {
     async fn run(self, mut feed: Feed) {
         while let Some(Delivery { message, published }) = feed.next().await {
-            match message {
-                FeedMessage::Status(status) => self.fleet.router.report(self.worker, status),
-                FeedMessage::Kv(batch) => {
-                    match self.fleet.router.observe(&batch) {
-                        Observed::Applied => {}
-                        // Nothing new, nobody's, or not in the index yet.
-                        Observed::Duplicate | Observed::Unknown | Observed::Buffered => continue,
-                        Observed::NeedsSnapshot => {
-                            if !self.resync().await {
-                                break;
-                            }
-                        }
+            let Fleet { router, id, .. } = &self.fleet;
+            let observed = match message {
+                FeedMessage::Kv(batch) => router.observe(&batch),
+                FeedMessage::Head {
+                    epoch,
+                    next_sequence,
+                } => router.head(self.worker, epoch, next_sequence),
+                FeedMessage::Status(status) => {
+                    router.report(self.worker, status);
+                    continue;
+                }
+                FeedMessage::Loads(loads) => {
+                    router.share(self.worker, *id, &loads);
+                    continue;
+                }
+                FeedMessage::Lease { slots } => {
+                    router.lease(self.worker, slots);
+                    continue;
+                }
+                FeedMessage::Draining => {
+                    self.fleet.draining(self.worker);
+                    continue;
+                }
+            };
+            match observed {
+                Observed::Applied => {}
+                // Nothing new, nobody's, or not in the index yet.
+                Observed::Duplicate | Observed::Unknown | Observed::Buffered => continue,
+                Observed::NeedsSnapshot => {
+                    if !self.resync().await {
+                        break;
                     }
-                    self.fleet.router.caught_up(self.worker, published);
                 }
             }
+            router.caught_up(self.worker, published);
         }
         self.lost();
     }
@@ -185,10 +229,15 @@ impl Pump {
         if !Arc::ptr_eq(&contact.link, &self.link) {
             return;
         }
-        if !contact.draining {
+        let said_so = contact.draining;
+        if !said_so {
             warn!(worker = %self.worker, "worker lost");
         }
         contacts.remove(&self.worker);
-        self.fleet.router.leave(self.worker);
+        if said_so {
+            self.fleet.router.leave(self.worker);
+        } else {
+            self.fleet.router.lose(self.worker);
+        }
     }
 }

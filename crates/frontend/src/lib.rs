@@ -9,7 +9,8 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`exchange`] | one HTTP request's walk, the same for chat and completions |
-//! | [`pipeline`] | from a prepared request to the first chunk, with retries |
+//! | [`pipeline`] | a prepared request becomes a reply; a reply goes on until its end |
+//! | [`journey`] | a request's way over the workers: which, and which next if one fails |
 //! | [`answer`] | chunks become text; stop strings end an answer |
 //! | [`stream`], [`collect`] | the two ways to send text |
 //! | [`fleet`] | follows membership, pumps feeds into the router |
@@ -28,6 +29,7 @@ mod control;
 mod error;
 mod exchange;
 mod fleet;
+mod journey;
 mod logprobs;
 mod metrics;
 mod pipeline;
@@ -38,7 +40,7 @@ mod stream;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use contract::{Clock, ModelName};
+use contract::{Clock, FrontendId, Hashing, ModelName};
 use preprocess::Preprocessor;
 use router::Router;
 use telemetry::Registry;
@@ -55,7 +57,7 @@ pub use crate::service::serve;
 use crate::admission::Admission;
 use crate::fleet::Fleet;
 use crate::metrics::FrontendMetrics;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Limits, Pipeline};
 
 /// Limits and access.
 #[derive(Clone, Debug)]
@@ -69,6 +71,29 @@ pub struct FrontendConfig {
     pub access: Access,
     /// Tokens per block, the same as the workers'.
     pub block_size: usize,
+    /// How blocks are named, likewise.
+    pub hashing: Hashing,
+    pub faults: FaultLimits,
+}
+
+/// What is done about workers that fail.
+#[derive(Clone, Copy, Debug)]
+pub struct FaultLimits {
+    /// Failures after which a request is not sent to yet another worker.
+    pub migrations: u32,
+    pub first_token_timeout: Duration,
+    /// Longest pause between two chunks of an answer.
+    pub stall_timeout: Duration,
+}
+
+impl Default for FaultLimits {
+    fn default() -> Self {
+        Self {
+            migrations: 3,
+            first_token_timeout: Duration::from_secs(300),
+            stall_timeout: Duration::from_secs(30),
+        }
+    }
 }
 
 /// What the frontend is made of.
@@ -79,6 +104,8 @@ pub struct Parts {
     pub router: Router,
     pub registry: Registry,
     pub clock: Clock,
+    /// Tells this frontend from others of the same workers.
+    pub id: FrontendId,
     /// Whoever can start and stop workers, if anyone here can.
     pub fleet_commands: Option<mpsc::Sender<FleetCommand>>,
 }
@@ -88,7 +115,7 @@ pub struct Parts {
 struct App {
     model: ModelName,
     preprocessor: Preprocessor,
-    pipeline: Pipeline,
+    pipeline: Arc<Pipeline>,
     admission: Arc<Admission>,
     metrics: Arc<FrontendMetrics>,
     registry: Registry,
@@ -127,15 +154,27 @@ impl Frontend {
         (tasks, stop): (&TaskTracker, &CancellationToken),
     ) -> Self {
         let metrics = FrontendMetrics::new(&parts.registry, parts.clock, &parts.model);
-        let fleet = Fleet::new(parts.router.clone(), Arc::clone(&metrics));
+        let fleet = Fleet::new(parts.router.clone(), Arc::clone(&metrics), parts.id);
+        tasks.spawn(fleet.clone().tell_loads(stop.clone()));
         tasks.spawn(fleet.clone().follow(changes, tasks.clone(), stop.clone()));
-        let pipeline = Pipeline {
+        let FaultLimits {
+            migrations,
+            first_token_timeout,
+            stall_timeout,
+        } = config.faults;
+        let pipeline = Arc::new(Pipeline {
             router: parts.router,
             fleet,
             metrics: Arc::clone(&metrics),
             clock: parts.clock,
-            block_size: config.block_size,
-        };
+            limits: Limits {
+                migrations,
+                first_token_timeout,
+                stall_timeout,
+                block_size: config.block_size,
+                hashing: config.hashing,
+            },
+        });
         let since_epoch = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or(Duration::ZERO);

@@ -21,6 +21,14 @@ pub(crate) enum Stage {
     Dispatch,
 }
 
+/// When a request was moved to another worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Migration {
+    /// Before its first token.
+    NewRequest,
+    OngoingRequest,
+}
+
 /// Which endpoint a request came through; a label of `dynamo_frontend_requests_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
@@ -83,6 +91,8 @@ pub(crate) struct FrontendMetrics {
     ttft_window: Summary,
     tpot_window: Summary,
     retries: Counter,
+    /// New requests, ongoing ones.
+    migrations: [Counter; 2],
     tokenizer_cache: [MirroredTotal; 2],
 }
 
@@ -131,6 +141,10 @@ impl FrontendMetrics {
             ttft_window: registry.summary(&catalog::FRONTEND_TTFT_WINDOW_SECONDS, &labels),
             tpot_window: registry.summary(&catalog::FRONTEND_TPOT_WINDOW_SECONDS, &labels),
             retries: registry.counter(&catalog::FRONTEND_RETRIES_TOTAL, &labels),
+            migrations: ["new_request", "ongoing_request"].map(|kind| {
+                let labels = [model.as_str(), kind];
+                registry.counter(&catalog::FRONTEND_MODEL_MIGRATION_TOTAL, &labels)
+            }),
             tokenizer_cache: [
                 &catalog::FRONTEND_TOKENIZER_CACHE_HITS_TOTAL,
                 &catalog::FRONTEND_TOKENIZER_CACHE_MISSES_TOTAL,
@@ -143,8 +157,15 @@ impl FrontendMetrics {
         self.stages[stage as usize].observe(took.as_secs_f64());
     }
 
-    pub(crate) fn retried(&self) {
-        self.retries.inc();
+    pub(crate) fn migrated(&self, migration: Migration) {
+        let [new, ongoing] = &self.migrations;
+        match migration {
+            Migration::NewRequest => {
+                self.retries.inc();
+                new.inc();
+            }
+            Migration::OngoingRequest => ongoing.inc(),
+        }
     }
 
     pub(crate) fn set_queued(&self, requests: u64) {

@@ -1,34 +1,28 @@
-//! The spine: one prepared request from the router to its first chunk.
-//!
-//! ```text
-//! route (reserve) → dispatch → first chunk ──► Reply ──► stream.rs or collect.rs
-//!        ▲                         │
-//!        └── another worker ◄── failed before the client saw anything
-//! ```
+//! The spine: a prepared request becomes a reply, and a reply goes on until its end.
 //!
 //! The first chunk is awaited before the response begins, so that a worker that fails early
-//! costs a retry and not a broken stream, and so that errors still have a status line.
-//! Dropping the future or the [`Reply`] cancels everything below it.
+//! costs a retry and not a broken stream, and so that errors still have a status line. When a
+//! worker fails later, the reply moves: it asks [`Journey`] for another leg, with the tokens
+//! that the client has, and the client sees a pause and no seam. Dropping the future or the
+//! [`Reply`] cancels everything below it.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use contract::{
-    BlockHash, Clock, GenerateRequest, LinkError, RequestId, Started, TokenChunk, TokenStream,
-    WorkerId, block_chain,
+    Clock, GenerateRequest, Hashing, LinkError, RequestId, Started, TokenChunk, TokenId, WorkerId,
 };
 use preprocess::Prepared;
-use router::{Placement, RouteError, RouteQuery, Router};
-use smallvec::SmallVec;
-use tracing::warn;
+use router::{RouteError, Router};
+use tokio::time::{Instant, Sleep};
 
 use crate::fleet::Fleet;
-use crate::metrics::{FrontendMetrics, Stage};
+use crate::journey::{Journey, Leg};
+use crate::metrics::{FrontendMetrics, Migration};
 use crate::routing;
-
-/// Workers tried before a request is given up.
-const ATTEMPTS: usize = 3;
 
 /// The router learns a worker's speed from how long so many tokens take: about a second on
 /// a busy worker, so that reporting costs next to nothing.
@@ -49,7 +43,19 @@ pub(crate) enum DispatchError {
     #[error(transparent)]
     Route(#[from] RouteError),
     #[error("{attempts} workers failed")]
-    Failed { attempts: usize, source: LinkError },
+    Failed { attempts: u32, source: LinkError },
+}
+
+/// What bounds a journey.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Failures after which a request is not sent to yet another worker.
+    pub(crate) migrations: u32,
+    pub(crate) first_token_timeout: Duration,
+    /// Longest pause between two chunks.
+    pub(crate) stall_timeout: Duration,
+    pub(crate) block_size: usize,
+    pub(crate) hashing: Hashing,
 }
 
 #[derive(Debug)]
@@ -58,117 +64,29 @@ pub(crate) struct Pipeline {
     pub(crate) fleet: Fleet,
     pub(crate) metrics: Arc<FrontendMetrics>,
     pub(crate) clock: Clock,
-    pub(crate) block_size: usize,
+    pub(crate) limits: Limits,
 }
 
 impl Pipeline {
     /// From a prepared request to its first chunk.
     pub(crate) async fn serve(
-        &self,
+        self: &Arc<Self>,
         id: &RequestId,
         prepared: Prepared,
         urgency: Urgency,
     ) -> Result<Reply, DispatchError> {
-        let chain = block_chain(&prepared.prompt, self.block_size, prepared.hash_seed);
         let request = GenerateRequest {
             id: id.clone(),
             prompt: prepared.prompt,
+            answered: Arc::default(),
             hash_seed: prepared.hash_seed,
             limits: prepared.limits,
             sampling: prepared.sampling,
             logprobs: prepared.logprobs,
         };
-        let mut failed = SmallVec::<[WorkerId; ATTEMPTS]>::new();
-        let mut last_failure = None;
-        loop {
-            let placed = self.place(&request, &chain, &failed, urgency).await;
-            let placement = match (placed, last_failure.take()) {
-                (Ok(placement), _) => placement,
-                // Everyone who could have served it has failed: that is the story to tell.
-                (Err(RouteError::NoWorker), Some(source)) => {
-                    return Err(DispatchError::Failed {
-                        attempts: failed.len(),
-                        source,
-                    });
-                }
-                (Err(error), _) => return Err(error.into()),
-            };
-            let worker = placement.worker();
-            let source = match self.start(&request, placement).await {
-                Ok(reply) => return Ok(reply),
-                Err(source) => source,
-            };
-            warn!(request = %request.id, %worker, error = %source, "worker failed before the first token");
-            failed.push(worker);
-            if failed.len() == ATTEMPTS {
-                return Err(DispatchError::Failed {
-                    attempts: ATTEMPTS,
-                    source,
-                });
-            }
-            last_failure = Some(source);
-            self.metrics.retried();
-        }
-    }
-
-    /// Waits while every worker is full, in a mode that binds late.
-    async fn place(
-        &self,
-        request: &GenerateRequest,
-        chain: &[BlockHash],
-        failed: &[WorkerId],
-        urgency: Urgency,
-    ) -> Result<Placement, RouteError> {
-        let began = self.clock.now();
-        let query = RouteQuery {
-            request: request.id.clone(),
-            prompt_tokens: request.prompt.len() as u32,
-            chain,
-            excluded: failed,
-            priority: urgency.priority,
-            deadline: urgency.deadline,
-        };
-        let placement = self.router.route(&query).await;
-        self.metrics.stage(Stage::Route, self.clock.now() - began);
-        placement
-    }
-
-    /// Hands the request to the chosen worker and waits for its first chunk.
-    async fn start(
-        &self,
-        request: &GenerateRequest,
-        mut placement: Placement,
-    ) -> Result<Reply, LinkError> {
-        let worker = placement.worker();
-        let link = self
-            .fleet
-            .link(worker)
-            .ok_or_else(|| LinkError::Unreachable {
-                worker,
-                detail: "it has just left".to_owned(),
-            })?;
-        let began = self.clock.now();
-        let mut stream = link.generate(request.clone()).await?;
-        self.metrics
-            .stage(Stage::Dispatch, self.clock.now() - began);
-        let first = match stream.next().await {
-            Some(chunk) => chunk?,
-            None => TokenChunk::default(),
-        };
-        let started = first.started;
-        let cached_tokens = started.map_or(0, |started| started.cached_tokens);
-        placement.first_token(cached_tokens, self.clock.now());
-        Ok(Reply {
-            prompt_tokens: request.prompt.len() as u32,
-            output_tokens: 0,
-            cached_tokens,
-            started,
-            first: Some(first),
-            stream,
-            placement,
-            clock: self.clock,
-            unreported: 0,
-        })
+        let mut journey = Journey::new(Arc::clone(self), request, urgency);
+        let leg = journey.leg().await?;
+        Ok(Reply::new(Arc::clone(self), journey, leg))
     }
 }
 
@@ -181,23 +99,71 @@ pub(crate) struct Reply {
     /// The engine's own figure.
     pub(crate) cached_tokens: u32,
     pub(crate) started: Option<Started>,
-    /// Read before the response began; handed out first.
-    first: Option<TokenChunk>,
-    stream: TokenStream,
-    placement: Placement,
-    clock: Clock,
-    /// Tokens after the first chunk that the router has not heard of.
+    worker: WorkerId,
+    pipeline: Arc<Pipeline>,
+    state: State,
+    /// What the client has got, for the worker that may have to go on.
+    answered: Vec<TokenId>,
+    /// Tokens after a leg's first chunk that the router has not heard of.
     unreported: u32,
+    watch: StallWatch,
+}
+
+#[derive(Debug)]
+enum State {
+    Going {
+        /// Read before it was known that the worker answers; handed out first.
+        first: Option<TokenChunk>,
+        leg: Box<Leg>,
+        journey: Box<Journey>,
+    },
+    Moving(Move),
+    /// A finish or an error has been handed out.
+    Over,
+}
+
+/// A reply between two workers.
+struct Move(Pin<Box<dyn Future<Output = (Box<Journey>, Result<Leg, DispatchError>)> + Send>>);
+
+impl std::fmt::Debug for Move {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Move")
+    }
 }
 
 impl Reply {
+    fn new(pipeline: Arc<Pipeline>, journey: Journey, mut leg: Leg) -> Self {
+        let first = std::mem::take(&mut leg.first);
+        let started = first.started;
+        Self {
+            prompt_tokens: journey.request().prompt.len() as u32,
+            output_tokens: 0,
+            cached_tokens: started.map_or(0, |started| started.cached_tokens),
+            started,
+            worker: leg.placement.worker(),
+            watch: StallWatch::new(pipeline.limits.stall_timeout),
+            pipeline,
+            state: State::Going {
+                first: Some(first),
+                leg: Box::new(leg),
+                journey: Box::new(journey),
+            },
+            answered: Vec::new(),
+            unreported: 0,
+        }
+    }
+
+    /// The worker that answers now, or did last.
     pub(crate) fn worker(&self) -> WorkerId {
-        self.placement.worker()
+        self.worker
     }
 
     /// Why it is that worker.
     pub(crate) fn routing(&self) -> Option<openai::Routing> {
-        self.placement.decision().as_deref().map(routing::summary)
+        match &self.state {
+            State::Going { leg, .. } => leg.placement.decision().as_deref().map(routing::summary),
+            State::Moving(_) | State::Over => None,
+        }
     }
 
     /// The next chunk, the first one included; `None` after the last.
@@ -205,19 +171,152 @@ impl Reply {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<TokenChunk, LinkError>>> {
-        if let Some(first) = self.first.take() {
-            self.output_tokens += first.tokens.len() as u32;
-            return Poll::Ready(Some(Ok(first)));
-        }
-        let chunk = self.stream.poll_next(context);
-        if let Poll::Ready(Some(Ok(chunk))) = &chunk {
-            self.output_tokens += chunk.tokens.len() as u32;
-            self.unreported += chunk.tokens.len() as u32;
-            if self.unreported >= PROGRESS_TOKENS || chunk.finish.is_some() {
-                let tokens = std::mem::take(&mut self.unreported);
-                self.placement.progress(tokens, self.clock.now());
+        loop {
+            let error = match &mut self.state {
+                State::Over => return Poll::Ready(None),
+                State::Moving(moving) => {
+                    let (journey, leg) = ready!(moving.0.as_mut().poll(context));
+                    match leg {
+                        Ok(leg) => self.arrived(journey, leg),
+                        Err(error) => {
+                            self.state = State::Over;
+                            return Poll::Ready(Some(Err(self.lost(error))));
+                        }
+                    }
+                    continue;
+                }
+                State::Going { first, leg, .. } => {
+                    let begins = first.is_some();
+                    let chunk = match first.take() {
+                        Some(first) => Some(Ok(first)),
+                        None => match leg.stream.poll_next(context) {
+                            Poll::Ready(chunk) => chunk,
+                            Poll::Pending => {
+                                ready!(self.watch.poll_stalled(context));
+                                Some(Err(self.watch.error(self.worker)))
+                            }
+                        },
+                    };
+                    match chunk {
+                        Some(Ok(chunk)) => {
+                            self.take_in(&chunk, begins);
+                            return Poll::Ready(Some(Ok(chunk)));
+                        }
+                        Some(Err(error)) => error,
+                        None => return Poll::Ready(None),
+                    }
+                }
+            };
+            if !self.move_on(&error) {
+                return Poll::Ready(Some(Err(error)));
             }
         }
-        chunk
+    }
+
+    fn take_in(&mut self, chunk: &TokenChunk, begins: bool) {
+        let tokens = chunk.tokens.len() as u32;
+        self.watch.heard();
+        self.output_tokens += tokens;
+        if chunk.finish.is_none() {
+            self.answered.extend_from_slice(&chunk.tokens);
+        }
+        // How long a leg's first chunk took says how fast prompts are computed, not tokens.
+        if !begins {
+            self.unreported += tokens;
+        }
+        if self.unreported >= PROGRESS_TOKENS || chunk.finish.is_some() {
+            let tokens = std::mem::take(&mut self.unreported);
+            if let State::Going { leg, .. } = &mut self.state {
+                leg.placement.progress(tokens, self.pipeline.clock.now());
+            }
+        }
+    }
+
+    /// Leaves a worker that broke off. Whether there is somewhere to go.
+    fn move_on(&mut self, error: &LinkError) -> bool {
+        let State::Going {
+            leg, mut journey, ..
+        } = std::mem::replace(&mut self.state, State::Over)
+        else {
+            return false;
+        };
+        if error.blames_worker() {
+            leg.placement.failed();
+        }
+        drop(leg);
+        if !journey.broke_off(error, &self.answered) {
+            return false;
+        }
+        self.pipeline.metrics.migrated(Migration::OngoingRequest);
+        self.state = State::Moving(Move(Box::pin(async move {
+            let leg = journey.leg().await;
+            (journey, leg)
+        })));
+        true
+    }
+
+    fn arrived(&mut self, journey: Box<Journey>, mut leg: Leg) {
+        self.worker = leg.placement.worker();
+        self.watch.heard();
+        self.unreported = 0;
+        let mut first = std::mem::take(&mut leg.first);
+        // The client's answer began long ago.
+        first.started = None;
+        self.state = State::Going {
+            first: Some(first),
+            leg: Box::new(leg),
+            journey,
+        };
+    }
+
+    fn lost(&self, error: DispatchError) -> LinkError {
+        match error {
+            DispatchError::Failed { source, .. } => source,
+            DispatchError::Route(error) => LinkError::Interrupted {
+                worker: self.worker,
+                detail: format!("and no other worker could go on: {error}"),
+            },
+        }
+    }
+}
+
+/// Notices when nothing has come for too long. Set once, and again only when it rings, so
+/// that a chunk costs a look at the clock and no timer.
+#[derive(Debug)]
+struct StallWatch {
+    limit: Duration,
+    heard: Instant,
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl StallWatch {
+    fn new(limit: Duration) -> Self {
+        Self {
+            limit,
+            heard: Instant::now(),
+            alarm: Box::pin(tokio::time::sleep(limit)),
+        }
+    }
+
+    fn heard(&mut self) {
+        self.heard = Instant::now();
+    }
+
+    fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            ready!(self.alarm.as_mut().poll(context));
+            let deadline = self.heard + self.limit;
+            if Instant::now() >= deadline {
+                return Poll::Ready(());
+            }
+            self.alarm.as_mut().reset(deadline);
+        }
+    }
+
+    fn error(&self, worker: WorkerId) -> LinkError {
+        LinkError::Interrupted {
+            worker,
+            detail: format!("nothing came for {:?}", self.limit),
+        }
     }
 }

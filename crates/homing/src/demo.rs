@@ -13,9 +13,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ::console::Console;
 use anyhow::Context as _;
-use contract::{Clock, ModelName};
+use contract::{Clock, FrontendId, Hashing, ModelName};
 use engine::sim::Profile;
-use frontend::{Access, FleetCommand, Frontend, FrontendConfig, Parts};
+use frontend::{Access, FaultLimits, FleetCommand, Frontend, FrontendConfig, Parts};
 use loadgen::LoadGenerator;
 use loadgen::client::{Transport, TransportOptions};
 use preprocess::{PreprocessConfig, Preprocessor};
@@ -157,6 +157,7 @@ impl System {
             mode,
             seed: args.seed,
             block_size: profile.block_size,
+            hashing: Hashing::default(),
             queue_limit: args.queue_limit,
             decisions_kept: args.decision_log,
         };
@@ -170,6 +171,7 @@ impl System {
             router: router.clone(),
             registry: registry.clone(),
             clock,
+            id: FrontendId(0),
             fleet_commands: Some(sender),
         };
         let config = FrontendConfig {
@@ -178,6 +180,8 @@ impl System {
             max_queue_wait: args.max_queue_wait,
             access: access.clone(),
             block_size: profile.block_size as usize,
+            hashing: Hashing::default(),
+            faults: FaultLimits::default(),
         };
         let frontend = Frontend::start(config, parts, changes, (&tasks, &stop));
         let workers = args.workers.unwrap_or(profile.workers);

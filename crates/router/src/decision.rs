@@ -89,6 +89,8 @@ pub enum WhyNot {
     Tried,
     /// Its slots are taken, and its queue where requests wait in the engine.
     Full,
+    /// It has failed too often to be given (more) requests now.
+    Unsound,
 }
 
 impl fmt::Display for WhyNot {
@@ -97,6 +99,7 @@ impl fmt::Display for WhyNot {
             Self::Draining => "draining",
             Self::Tried => "tried before",
             Self::Full => "full",
+            Self::Unsound => "not trusted yet",
         })
     }
 }

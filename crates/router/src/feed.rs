@@ -158,6 +158,22 @@ impl Feed {
         Observed::Applied
     }
 
+    /// Hears how far the worker's batches go. Whoever is behind has missed some: the caller
+    /// says it only once they should have arrived.
+    pub fn head(&mut self, head: (u64, u64), holdings: &mut Holdings<'_>) -> Observed {
+        if self.waiting.is_some() {
+            return Observed::Buffered;
+        }
+        match self.next {
+            Some(next) if next.0 == head.0 && next.1 >= head.1 => return Observed::Duplicate,
+            None if head.1 == 0 => return Observed::Duplicate,
+            Some(next) if next.0 != head.0 => holdings.index.forget(holdings.slot),
+            Some(_) | None => {}
+        }
+        self.waiting = Some(VecDeque::new());
+        Observed::NeedsSnapshot
+    }
+
     /// The index is wrong about this worker although no event was missed. The next batch
     /// asks for a snapshot, as if it had come after a gap.
     pub fn doubt(&mut self) {

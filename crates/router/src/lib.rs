@@ -13,6 +13,7 @@
 //! | [`active_blocks`] | which blocks the requests under way use, and will leave behind |
 //! | [`feed`] | are a worker's events complete, and what if not |
 //! | [`load`] | what the router has sent to a worker and not seen finished |
+//! | [`health`] | whether a worker is trusted, and with how many requests |
 //! | [`learn`] | how fast each worker is, from what is seen of its requests |
 //! | [`policy`] | the seam: which of the candidates |
 //! | [`queue`] | who waits while every worker is full, and whose turn it is |
@@ -29,6 +30,7 @@ mod completions;
 pub mod config;
 pub mod decision;
 pub mod feed;
+pub mod health;
 pub mod learn;
 pub mod load;
 mod metrics;
@@ -46,6 +48,7 @@ mod worker_set;
 pub use config::RouterConfig;
 pub use decision::{Decision, Excluded, Outcome, WhyNot};
 pub use feed::{FeedState, Observed};
+pub use health::{Condition, Health};
 pub use learn::{Outlook, Priors};
 pub use mode::{BlockWeights, Mode, ModeError, ModeName};
 pub use policy::{Candidate, Choice, Holder, Policy, Reason, RequestView, Terms};

@@ -18,7 +18,10 @@
 
 use std::sync::Arc;
 
-use contract::{Clock, KvBatch, KvSnapshot, Moment, WorkerCard, WorkerId, WorkerStatus};
+use contract::{
+    Clock, FrontendId, FrontendLoad, KvBatch, KvSnapshot, Moment, WorkerCard, WorkerId,
+    WorkerStatus,
+};
 use telemetry::Registry;
 use tracing::{Level, debug, warn};
 
@@ -140,6 +143,14 @@ impl Router {
         })
     }
 
+    /// Forgets a worker that vanished without a word. Whether it was a member.
+    pub fn lose(&self, worker: WorkerId) -> bool {
+        self.changing(|Guarded { state, metrics, .. }| {
+            metrics.leave(worker);
+            state.lose(worker)
+        })
+    }
+
     /// Places nothing more on a worker. Whether it is a member.
     pub fn drain(&self, worker: WorkerId) -> bool {
         self.changing(|guarded| guarded.state.drain(worker))
@@ -148,6 +159,32 @@ impl Router {
     /// Keeps what a worker says about itself, for [`workers`](Self::workers).
     pub fn report(&self, worker: WorkerId, status: WorkerStatus) {
         self.changing(|guarded| guarded.state.report(worker, status));
+    }
+
+    /// Keeps what every frontend has on a worker, this one (`own`) included.
+    pub fn share(&self, worker: WorkerId, own: FrontendId, loads: &[(FrontendId, FrontendLoad)]) {
+        let now = self.shared.clock.now();
+        self.changing(|guarded| guarded.state.share(worker, own, loads, now));
+    }
+
+    /// How many requests this router may have on a worker.
+    pub fn lease(&self, worker: WorkerId, slots: u32) {
+        self.changing(|guarded| guarded.state.lease(worker, slots));
+    }
+
+    /// What this router has on each worker. Also gives those who wait their chance where time
+    /// alone makes room, so it is to be called several times a second.
+    pub fn loads(&self) -> Vec<(WorkerId, FrontendLoad)> {
+        self.changing(|guarded| guarded.state.loads())
+    }
+
+    /// Hears how far a worker's batches go, when they should have arrived. Answers like
+    /// [`observe`](Self::observe).
+    pub fn head(&self, worker: WorkerId, epoch: u64, next_sequence: u64) -> Observed {
+        let Guarded { state, metrics, .. } = &mut *self.shared.guarded.lock();
+        let outcome = state.head(worker, epoch, next_sequence);
+        metrics.observed(worker, &outcome);
+        outcome.observed
     }
 
     /// Takes in a batch of cache events. On [`Observed::NeedsSnapshot`] the caller fetches
@@ -203,7 +240,8 @@ impl Router {
 
     /// Every member, in ascending order of worker.
     pub fn workers(&self) -> Vec<WorkerView> {
-        self.shared.guarded.lock().state.workers()
+        let now = self.shared.clock.now();
+        self.shared.guarded.lock().state.workers(now)
     }
 
     /// The latest `limit` decisions, latest first.
@@ -227,6 +265,11 @@ impl Router {
                 metrics.first_token(claim, cached_tokens, now);
             }
         });
+    }
+
+    fn failed(&self, claim: &Claim) {
+        let now = self.shared.clock.now();
+        self.shared.guarded.lock().state.failed(claim, now);
     }
 
     fn release(&self, claim: &Claim) {
@@ -317,6 +360,11 @@ impl Placement {
     pub fn first_token(&mut self, actual_cached_tokens: u32, now: Moment) {
         self.router
             .first_token(&self.claim, actual_cached_tokens, now);
+    }
+
+    /// Says that the request has failed for a reason that lies with the worker.
+    pub fn failed(&self) {
+        self.router.failed(&self.claim);
     }
 
     /// Says how many tokens have come since the first or since the last call. Meant to be

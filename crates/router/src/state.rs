@@ -24,7 +24,10 @@
 use std::sync::Arc;
 
 use contract::random::Random as Draws;
-use contract::{KvBatch, KvSnapshot, Moment, WorkerCard, WorkerId, WorkerStatus};
+use contract::{
+    FrontendId, FrontendLoad, Hashing, KvBatch, KvSnapshot, Moment, WorkerCard, WorkerId,
+    WorkerStatus,
+};
 use serde::Serialize;
 
 use crate::active_blocks::ActiveBlocks;
@@ -32,6 +35,7 @@ use crate::completions::Completions;
 use crate::config::RouterConfig;
 use crate::decision::{Decision, DecisionLog};
 use crate::feed::{EventTally, FeedState, Holdings, Observed};
+use crate::health::{Condition, Health};
 use crate::learn::{Learner, Priors};
 use crate::mode::Mode;
 use crate::policy::Policy;
@@ -49,9 +53,18 @@ mod survey;
 #[cfg(test)]
 pub(crate) mod tests;
 
+/// Workers that vanished and are remembered.
+const MOST_LOST: usize = 256;
+
 /// Why a worker was not taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
+    #[error("worker {worker} names blocks otherwise ({found}) than this router ({expected})")]
+    Hashing {
+        worker: WorkerId,
+        expected: Hashing,
+        found: Hashing,
+    },
     #[error("worker {worker} has blocks of {found} tokens, but this router's have {expected}")]
     BlockSize {
         worker: WorkerId,
@@ -74,6 +87,11 @@ pub struct WorkerView {
     /// As the worker last reported.
     pub status: WorkerStatus,
     pub draining: bool,
+    pub health: Condition,
+    /// What other frontends have on it.
+    pub in_flight_elsewhere: u32,
+    /// Requests that this frontend may have on it, where the worker divides its slots.
+    pub lease: Option<u32>,
     /// From here on, the router's own books.
     pub in_flight: u32,
     pub pending_prefill_tokens: u64,
@@ -99,7 +117,7 @@ pub struct Learned {
 impl Learned {
     fn of(member: &Member) -> Self {
         let outlook = &member.outlook;
-        let in_flight = member.load.in_flight as f32;
+        let in_flight = member.in_flight() as f32;
         Self {
             prefill_tokens_per_second: f64::from(1.0 / outlook.prefill_seconds_per_token),
             first_token_fixed_ms: 1e3 * f64::from(outlook.first_token(in_flight, 0.0)),
@@ -124,6 +142,8 @@ pub struct State {
     reservations: Reservations<Reservation>,
     completions: Completions,
     queue: Queue,
+    /// The latest workers that vanished, latest first.
+    lost: Vec<WorkerId>,
     /// A worker has left or begun to drain since waiting requests were last looked over.
     may_strand: bool,
     priors: Priors,
@@ -154,6 +174,7 @@ impl State {
             reservations: Reservations::default(),
             completions: Completions::default(),
             queue: Queue::default(),
+            lost: Vec::new(),
             may_strand: false,
             priors: Priors::default(),
             compared: None,
@@ -181,6 +202,15 @@ impl State {
     /// Takes a worker in. One that is a member already is replaced, as if it had left:
     /// what it held and what was under way on it belonged to its earlier life.
     pub fn join(&mut self, card: WorkerCard) -> Result<(), JoinError> {
+        let expected = self.config.hashing;
+        if card.hashing != expected {
+            let (worker, found) = (card.id, card.hashing);
+            return Err(JoinError::Hashing {
+                worker,
+                expected,
+                found,
+            });
+        }
         let expected = self.config.block_size;
         if card.block_size != expected {
             let (worker, found) = (card.id, card.block_size);
@@ -190,14 +220,31 @@ impl State {
                 found,
             });
         }
-        self.leave(card.id);
-        self.members.add(card, &self.priors);
+        let known = self.leave(card.id) | self.lost.contains(&card.id);
+        let health = if known {
+            Health::RETURNED
+        } else {
+            Health::SOUND
+        };
+        self.members.add(card, &self.priors, health);
         self.compared = None;
         let slots = self.members.slots();
         self.index.reserve_slots(slots);
         self.active.reserve_slots(slots);
         self.survey.reserve_slots(slots);
         Ok(())
+    }
+
+    /// Forgets a worker that vanished without a word. Should it come back, it is trusted
+    /// gradually. Whether it was a member.
+    pub fn lose(&mut self, worker: WorkerId) -> bool {
+        let was_member = self.leave(worker);
+        if was_member {
+            self.lost.retain(|lost| *lost != worker);
+            self.lost.truncate(MOST_LOST - 1);
+            self.lost.insert(0, worker);
+        }
+        was_member
     }
 
     /// Forgets a worker. Claims on it stay valid and come to nothing. Whether it was one.
@@ -230,6 +277,59 @@ impl State {
             }
             member.profile.status = status;
         }
+    }
+
+    /// Keeps what every frontend has on a worker; `own` is this one, whose books are better.
+    pub fn share(
+        &mut self,
+        worker: WorkerId,
+        own: FrontendId,
+        loads: &[(FrontendId, FrontendLoad)],
+        now: Moment,
+    ) {
+        let Some((_, member)) = self.members.get_mut(worker) else {
+            return;
+        };
+        let mut others = FrontendLoad::default();
+        for (_, load) in loads.iter().filter(|(frontend, _)| *frontend != own) {
+            others.in_flight += load.in_flight;
+            others.pending_prefill_tokens += load.pending_prefill_tokens;
+            others.pending_requests += load.pending_requests;
+            others.active_blocks += load.active_blocks;
+            others.waiting += load.waiting;
+        }
+        member.others = others;
+        let in_flight = member.in_flight();
+        member.profile.occupancy.set(in_flight, now);
+    }
+
+    /// How many requests this router may have on a worker.
+    pub fn lease(&mut self, worker: WorkerId, slots: u32) {
+        if let Some((_, member)) = self.members.get_mut(worker) {
+            member.lease = Some(slots);
+        }
+    }
+
+    /// What this router has on each worker, for the others.
+    pub fn loads(&self) -> Vec<(WorkerId, FrontendLoad)> {
+        let load = |(slot, member): (usize, &Member)| {
+            let load = FrontendLoad {
+                in_flight: member.load.in_flight,
+                pending_prefill_tokens: member.load.pending_prefill_tokens,
+                pending_requests: member.load.pending_requests,
+                active_blocks: self.active.count(slot) as u32 + member.load.partial_blocks,
+                waiting: self.queue.len() as u32,
+            };
+            (member.worker, load)
+        };
+        self.members.iter().map(load).collect()
+    }
+
+    /// Hears how far a worker's batches go.
+    pub fn head(&mut self, worker: WorkerId, epoch: u64, next_sequence: u64) -> FeedOutcome {
+        self.with_feed(worker, |member, holdings| {
+            member.profile.feed.head((epoch, next_sequence), holdings)
+        })
     }
 
     /// Takes in a batch of cache events.
@@ -278,11 +378,14 @@ impl State {
     }
 
     /// Every member, in ascending order of worker.
-    pub fn workers(&self) -> Vec<WorkerView> {
+    pub fn workers(&self, now: Moment) -> Vec<WorkerView> {
         let view = |(slot, member): (usize, &Member)| WorkerView {
             card: Arc::clone(&member.profile.card),
             status: member.profile.status.clone(),
             draining: member.draining,
+            health: member.health.condition(now),
+            in_flight_elsewhere: member.others.in_flight,
+            lease: member.lease,
             in_flight: member.load.in_flight,
             pending_prefill_tokens: member.load.pending_prefill_tokens,
             active_blocks: blocks_in_use(&self.active, slot, member),
@@ -317,7 +420,7 @@ impl State {
     /// Requests that wait for a slot, here or beyond their worker's slots in the engines.
     pub fn total_queued(&self) -> u64 {
         let beyond = |(_, member): (usize, &Member)| {
-            u64::from(member.load.in_flight.saturating_sub(member.slots))
+            u64::from(member.in_flight().saturating_sub(member.slots))
         };
         self.members.iter().map(beyond).sum::<u64>() + self.queue.len() as u64
     }
@@ -329,7 +432,7 @@ impl State {
 
     /// Difference between the most and the fewest requests in flight on a member.
     pub fn spread(&self) -> u32 {
-        let counts = self.members.iter().map(|(_, member)| member.load.in_flight);
+        let counts = self.members.iter().map(|(_, member)| member.in_flight());
         let (fewest, most) = counts.fold((u32::MAX, 0), |(fewest, most), count| {
             (fewest.min(count), most.max(count))
         });

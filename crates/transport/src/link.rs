@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 
-use contract::{GenerateRequest, KvSnapshot, LinkError, TokenStream};
+use contract::{FrontendLoad, GenerateRequest, KvSnapshot, LinkError, TokenStream};
 
 /// What a link's methods return. Boxed, because a pool holds links of different kinds.
 pub type LinkFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, LinkError>> + Send + 'a>>;
@@ -23,4 +23,11 @@ pub trait WorkerLink: Debug + Send + Sync + 'static {
 
     /// Forgets every cached block that no running request uses.
     fn reset_cache(&self) -> LinkFuture<'_, ()>;
+
+    /// Tells what this frontend has under way on the worker, for the other frontends of the
+    /// same worker. Called often; must not wait. A worker that serves one frontend only does
+    /// not need to know.
+    fn tell_load(&self, load: FrontendLoad) {
+        let _ = load;
+    }
 }

@@ -27,6 +27,7 @@ fn worker(id: u64, name: &str, gpus: u32) -> WorkerState {
         simulated: true,
         logprobs: false,
         speculation: "none".to_owned(),
+        hashing: contract::Hashing::default(),
     };
     let status = WorkerStatus {
         utilization: 0.5,

@@ -265,5 +265,6 @@ fn card(id: u64) -> Arc<WorkerCard> {
         simulated: true,
         logprobs: false,
         speculation: "none".to_owned(),
+        hashing: contract::Hashing::default(),
     })
 }

@@ -76,6 +76,7 @@ fn request(prompt_tokens: u32, max_tokens: u32) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("test"),
         prompt: (0..prompt_tokens).collect(),
+        answered: std::sync::Arc::default(),
         hash_seed: HashSeed::BASE,
         limits: OutputLimits {
             max_tokens,
@@ -130,9 +131,11 @@ impl World {
 
     fn statuses(&self) -> Vec<WorkerStatus> {
         let messages = self.messages.lock();
-        let statuses = messages.iter().filter_map(|message| match message {
-            FeedMessage::Status(status) => Some(status.clone()),
-            FeedMessage::Kv(_) => None,
+        let statuses = messages.iter().filter_map(|message| {
+            let FeedMessage::Status(status) = message else {
+                return None;
+            };
+            Some(status.clone())
         });
         statuses.collect()
     }

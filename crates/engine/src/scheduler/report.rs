@@ -44,7 +44,10 @@ impl Milestone {
 
     pub(super) fn left(sequence: &Sequence, finish: Option<FinishReason>, now: Moment) -> Self {
         let time_per_output_token = sequence.timings.first_token.and_then(|first_token| {
-            let intervals = u32::try_from(sequence.generated().checked_sub(1)?).ok()?;
+            let own = sequence
+                .generated()
+                .checked_sub(sequence.request.answered.len() + 1)?;
+            let intervals = u32::try_from(own).ok()?;
             (now - first_token).checked_div(intervals)
         });
         Self::Left {

@@ -23,7 +23,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use contract::{GpuSpec, ModelName, WorkerCard, WorkerId};
+use contract::{GpuSpec, Hashing, ModelName, WorkerCard, WorkerId};
 
 use self::constant::Constant;
 use self::file::File;
@@ -197,6 +197,7 @@ impl Profile {
             simulated: true,
             logprobs: false,
             speculation: self.speculation.method.as_str().to_owned(),
+            hashing: Hashing::default(),
         }
     }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
-use contract::{Clock, Moment, WorkerId};
+use contract::{Clock, FrontendId, Hashing, Moment, WorkerId};
 use engine::sim::{AnswerBank, Profile, SimExecutor};
-use frontend::{Access, Frontend, FrontendConfig, Parts};
+use frontend::{Access, FaultLimits, Frontend, FrontendConfig, Parts};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use openai::{ChatCompletionChunk, Usage};
@@ -75,6 +75,7 @@ impl Cluster {
             mode: setup.mode.parse().unwrap(),
             seed: setup.seed.unwrap_or(1),
             block_size: profile.block_size,
+            hashing: Hashing::default(),
             queue_limit: setup.queue_limit,
             decisions_kept: setup.decisions_kept,
         };
@@ -87,6 +88,7 @@ impl Cluster {
             router: router.clone(),
             registry: registry.clone(),
             clock,
+            id: FrontendId(0),
             fleet_commands: None,
         };
         let config = FrontendConfig {
@@ -95,6 +97,8 @@ impl Cluster {
             max_queue_wait: None,
             access: Access::Open,
             block_size: profile.block_size as usize,
+            hashing: Hashing::default(),
+            faults: FaultLimits::default(),
         };
         let frontend = Frontend::start(config, parts, changes, (&tasks, &CancellationToken::new()));
         let context = WorkerContext {

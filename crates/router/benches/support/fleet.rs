@@ -119,5 +119,6 @@ fn card(worker: usize) -> WorkerCard {
         simulated: true,
         logprobs: false,
         speculation: "none".to_owned(),
+        hashing: contract::Hashing::default(),
     }
 }

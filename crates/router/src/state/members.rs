@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 
-use contract::{WorkerCard, WorkerId, WorkerStatus};
+use contract::{FrontendLoad, WorkerCard, WorkerId, WorkerStatus};
 
 use crate::feed::Feed;
+use crate::health::Health;
 use crate::learn::{Learner, Occupancy, Outlook, Priors, Slots};
 use crate::load::Load;
 
@@ -23,6 +24,11 @@ pub(super) struct Member {
     pub(super) slots: u32,
     pub(super) draining: bool,
     pub(super) load: Load,
+    /// What other frontends have under way on it, as it last told.
+    pub(super) others: FrontendLoad,
+    /// Requests that this frontend may have on it, if the worker says so.
+    pub(super) lease: Option<u32>,
+    pub(super) health: Health,
     pub(super) outlook: Outlook,
     pub(super) total_blocks: u32,
     pub(super) incarnation: u64,
@@ -45,6 +51,11 @@ pub(super) struct Profile {
 }
 
 impl Member {
+    /// Everybody's requests on it.
+    pub(super) fn in_flight(&self) -> u32 {
+        self.load.in_flight + self.others.in_flight
+    }
+
     /// Takes over what has been learned.
     pub(super) fn heed(&mut self) {
         self.outlook = self.profile.learner.outlook();
@@ -64,7 +75,7 @@ pub(super) struct Members {
 
 impl Members {
     /// Adds a worker that is not a member, in the lowest free slot.
-    pub(super) fn add(&mut self, card: WorkerCard, priors: &Priors) -> usize {
+    pub(super) fn add(&mut self, card: WorkerCard, priors: &Priors, health: Health) -> usize {
         let free = self.by_slot.iter().position(Option::is_none);
         let slot = free.unwrap_or(self.by_slot.len());
         if slot == self.by_slot.len() {
@@ -80,6 +91,9 @@ impl Members {
             slots: learned_slots.map_or(card.slots, |slots| slots.count()),
             draining: false,
             load: Load::default(),
+            others: FrontendLoad::default(),
+            lease: None,
+            health,
             outlook: learner.outlook(),
             total_blocks: card.total_blocks,
             incarnation: self.incarnations,

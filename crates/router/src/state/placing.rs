@@ -10,7 +10,7 @@ use contract::Moment;
 
 use super::State;
 use super::requests::Reservation;
-use super::survey::{Asked, Books, has_room};
+use super::survey::{Asked, Books, has_room, is_trusted};
 use crate::decision::{Decision, Outcome, WhyNot};
 use crate::learn::{Mark, Outlook};
 use crate::load::Share;
@@ -34,7 +34,7 @@ impl State {
     /// Chooses a worker and books the request on it, or lets it wait.
     pub fn place(&mut self, query: &RouteQuery<'_>, now: Moment) -> Result<Placed, RouteError> {
         self.compare_outlooks(now);
-        self.look(query);
+        self.look(query, now);
         if self.survey.candidates.is_empty() {
             return self.wait(query, now).map(Placed::Waiting);
         }
@@ -49,9 +49,9 @@ impl State {
             return None;
         }
         self.compare_outlooks(now);
-        let (ticket, waiting) = self.next_in_turn()?;
+        let (ticket, waiting) = self.next_in_turn(now)?;
         let query = waiting.query();
-        self.look(&query);
+        self.look(&query, now);
         let wait = Wait {
             waited: now.since(waiting.since),
             overtaken: waiting.overtaken,
@@ -81,7 +81,7 @@ impl State {
 
     /// The waiting request that the emptiest worker with room should have; that of the next
     /// emptiest if none may go there.
-    fn next_in_turn(&mut self) -> Option<(Ticket, Waiting)> {
+    fn next_in_turn(&mut self, now: Moment) -> Option<(Ticket, Waiting)> {
         let Self {
             config,
             members,
@@ -94,8 +94,8 @@ impl State {
         } = self;
         open.clear();
         for (_, member) in members.iter() {
-            if !member.draining && has_room(config, member) {
-                let load = f64::from(member.load.in_flight) / f64::from(member.slots.max(1));
+            if !member.draining && is_trusted(member, now) && has_room(config, member) {
+                let load = f64::from(member.in_flight()) / f64::from(member.slots.max(1));
                 open.push((load, member.worker));
             }
         }
@@ -105,6 +105,7 @@ impl State {
             members,
             index,
             active,
+            now,
         };
         let late = config.mode.binds_late();
         let mut take = |queue: &mut Queue, worker| {
@@ -115,7 +116,7 @@ impl State {
         open.iter().find_map(|&(_, worker)| take(queue, worker))
     }
 
-    fn look(&mut self, query: &RouteQuery<'_>) {
+    fn look(&mut self, query: &RouteQuery<'_>, now: Moment) {
         let Self {
             config,
             members,
@@ -129,6 +130,7 @@ impl State {
             members,
             index,
             active,
+            now,
         };
         survey.take(books, query);
     }
@@ -183,7 +185,7 @@ impl State {
             pending: true,
         };
         member.load.add(share);
-        let in_flight = member.load.in_flight;
+        let in_flight = member.in_flight();
         member.profile.occupancy.set(in_flight, now);
         self.active.acquire(slot, query.chain);
         self.reservations.insert(Reservation {
@@ -231,9 +233,10 @@ impl State {
     /// Nobody can take the request that was just looked at: it waits for a slot, or is told
     /// why it cannot.
     fn wait(&mut self, query: &RouteQuery<'_>, now: Moment) -> Result<Ticket, RouteError> {
-        let full = |why: WhyNot| why == WhyNot::Full;
-        let full_workers = self.survey.excluded.iter().filter(|one| full(one.why));
-        let workers = full_workers.count();
+        // Whoever is not trusted now will be tried again soon, and that is worth waiting for.
+        let later = |why: WhyNot| matches!(why, WhyNot::Full | WhyNot::Unsound);
+        let workers = self.survey.excluded.iter().filter(|one| later(one.why));
+        let workers = workers.count();
         if workers == 0 {
             return Err(RouteError::NoWorker);
         }

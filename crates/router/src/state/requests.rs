@@ -57,6 +57,7 @@ impl State {
             .tenant(reservation.slot, reservation.incarnation)
         {
             member.load.first_token(&mut reservation.share);
+            member.health.served(member.slots);
             reservation.mark = member.profile.occupancy.mark(now);
             learn_first_token(member, reservation, claim, (cached_tokens, now));
             doubt_feed(member, reservation, cached_tokens);
@@ -88,6 +89,18 @@ impl State {
         }
     }
 
+    /// The request has failed for a reason that lies with its worker. The claim is still to be
+    /// released.
+    pub fn failed(&mut self, claim: &Claim, now: Moment) {
+        if let Some(reservation) = self.reservations.get_mut(claim.key)
+            && let Some(member) = self
+                .members
+                .tenant(reservation.slot, reservation.incarnation)
+        {
+            member.health.failed(now);
+        }
+    }
+
     /// Gives the place back, however the request ended. Whether the claim was still open.
     pub fn release(&mut self, claim: &Claim, now: Moment) -> bool {
         let Some(reservation) = self.reservations.take(claim.key) else {
@@ -109,7 +122,7 @@ impl State {
                 // the one case in which something may be.
                 self.active.forget(*slot);
             }
-            let in_flight = member.load.in_flight;
+            let in_flight = member.in_flight();
             member.profile.occupancy.set(in_flight, now);
             if reservation.started && reservation.output_tokens > 0 {
                 let residence = now.since(claim.at);

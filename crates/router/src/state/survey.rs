@@ -3,7 +3,7 @@
 //! Every member is looked at once. Those that may not take it are kept with the reason,
 //! because a decision is only explained if it says who was passed over.
 
-use contract::WorkerId;
+use contract::{Moment, WorkerId};
 
 use super::members::{Member, Members};
 use crate::active_blocks::ActiveBlocks;
@@ -38,6 +38,7 @@ pub(super) struct Books<'a> {
     pub(super) members: &'a Members,
     pub(super) index: &'a PrefixIndex,
     pub(super) active: &'a ActiveBlocks,
+    pub(super) now: Moment,
 }
 
 impl Survey {
@@ -54,7 +55,7 @@ impl Survey {
         books.active.overlap(query.chain, &mut self.used);
         let asked = Asked::new(books.config, query);
         for (slot, member) in books.members.iter() {
-            let why = why_not(books.config, member, query);
+            let why = why_not(books, member, query);
             if let Some(why) = why {
                 let worker = member.worker;
                 self.excluded.push(Excluded { worker, why });
@@ -159,17 +160,18 @@ impl Asked {
     fn candidate(&self, member: &Member, known: Known) -> Candidate {
         let overlap_blocks = known.held.max(known.used);
         let cached_tokens = self.reusable_tokens(overlap_blocks);
-        let pending_prefill_tokens = member.load.pending_prefill_tokens;
+        let pending_prefill_tokens =
+            member.load.pending_prefill_tokens + member.others.pending_prefill_tokens;
         let uncached_tokens = u64::from(self.prompt_tokens.saturating_sub(cached_tokens));
         let prefill_tokens = pending_prefill_tokens + uncached_tokens;
         Candidate {
             worker: member.worker,
             slots: member.slots,
-            in_flight: member.load.in_flight,
+            in_flight: member.in_flight(),
             overlap_blocks,
             cached_tokens,
             pending_prefill_tokens,
-            pending_requests: member.load.pending_requests,
+            pending_requests: member.load.pending_requests + member.others.pending_requests,
             prefill_blocks: prefill_tokens as f64 / f64::from(self.block_size),
             decode_blocks: known.in_use,
             new_blocks: self.blocks - known.used + u32::from(self.partial_block),
@@ -186,25 +188,34 @@ impl Asked {
 /// Whether a worker may be sent another request. Where requests wait in the router, it
 /// needs a free slot; elsewhere, a place in the engine's queue will do.
 pub(super) fn has_room(config: &RouterConfig, member: &Member) -> bool {
-    let places = if config.mode.binds_late() {
-        member.slots
-    } else {
-        member.slots.saturating_add(config.queue_limit)
-    };
-    member.load.in_flight < places
+    match (config.mode.binds_late(), member.lease) {
+        // The worker divides its slots among frontends, so that together they never exceed
+        // them however late they hear of each other.
+        (true, Some(lease)) => member.load.in_flight < lease,
+        (true, None) => member.in_flight() < member.slots,
+        (false, _) => member.in_flight() < member.slots.saturating_add(config.queue_limit),
+    }
+}
+
+/// Whether its past lets it have another request.
+pub(super) fn is_trusted(member: &Member, now: Moment) -> bool {
+    let most = member.health.most(now);
+    most.is_none_or(|most| member.load.in_flight < most)
 }
 
 /// Blocks that a worker's requests under way use, shared ones counted once.
 pub(super) fn blocks_in_use(active: &ActiveBlocks, slot: usize, member: &Member) -> u32 {
-    active.count(slot) as u32 + member.load.partial_blocks
+    active.count(slot) as u32 + member.load.partial_blocks + member.others.active_blocks
 }
 
-fn why_not(config: &RouterConfig, member: &Member, query: &RouteQuery<'_>) -> Option<WhyNot> {
+fn why_not(books: Books<'_>, member: &Member, query: &RouteQuery<'_>) -> Option<WhyNot> {
     if member.draining {
         Some(WhyNot::Draining)
     } else if query.excluded.contains(&member.worker) {
         Some(WhyNot::Tried)
-    } else if !has_room(config, member) {
+    } else if !is_trusted(member, books.now) {
+        Some(WhyNot::Unsound)
+    } else if !has_room(books.config, member) {
         Some(WhyNot::Full)
     } else {
         None

@@ -38,6 +38,7 @@ pub(crate) fn card(worker: u64) -> WorkerCard {
         simulated: true,
         logprobs: false,
         speculation: "none".to_owned(),
+        hashing: contract::Hashing::default(),
     }
 }
 
@@ -114,7 +115,7 @@ fn place(state: &mut State, chain: &[BlockHash]) -> Claim {
 }
 
 fn view(state: &State, worker: u64) -> WorkerView {
-    let mut views = state.workers();
+    let mut views = state.workers(Moment::ZERO);
     views.retain(|view| view.card.id == WorkerId(worker));
     views.pop().unwrap()
 }
@@ -233,7 +234,11 @@ fn a_burst_on_idle_workers_spreads_evenly() {
         for name in 0..256 {
             place(&mut state, &chain(name, 2));
         }
-        let counts: Vec<u32> = state.workers().iter().map(|view| view.in_flight).collect();
+        let counts: Vec<u32> = state
+            .workers(Moment::ZERO)
+            .iter()
+            .map(|view| view.in_flight)
+            .collect();
         assert_eq!(counts, [64; 4], "{mode}");
         assert_eq!((state.spread(), state.in_flight()), (0, 256));
     }
@@ -382,7 +387,7 @@ fn joining_again_replaces_and_a_foreign_block_size_is_refused() {
         .unwrap_err();
     expect!["worker 2 has blocks of 16 tokens, but this router's have 32"]
         .assert_eq(&error.to_string());
-    assert_eq!(state.workers().len(), 1);
+    assert_eq!(state.workers(Moment::ZERO).len(), 1);
 }
 
 #[test]
@@ -482,7 +487,7 @@ fn decisions_and_workers_read_well_as_json() {
         }"#]]
     .assert_eq(&serde_json::to_string_pretty(&decision).unwrap());
     state.drain(WorkerId(1));
-    let mut worker = serde_json::to_value(&state.workers()[0]).unwrap();
+    let mut worker = serde_json::to_value(&state.workers(Moment::ZERO)[0]).unwrap();
     worker["card"] = worker["card"]["name"].take();
     worker["status"] = worker["status"]["running"].take();
     assert!(worker["learned"].take()["step_ms"].as_f64() > Some(1.0));

@@ -95,7 +95,7 @@ impl Gateway {
     }
 
     pub(super) fn views(&self) -> Vec<WorkerView> {
-        self.state.workers()
+        self.state.workers(contract::Moment::ZERO)
     }
 
     /// Requests that have a place.

@@ -112,6 +112,7 @@ impl Cluster {
             request: GenerateRequest {
                 id: request.id.clone(),
                 prompt: request.prompt.clone(),
+                answered: std::sync::Arc::default(),
                 hash_seed: HashSeed::BASE,
                 limits: request.limits.clone(),
                 sampling: Sampling {

@@ -133,6 +133,11 @@ metrics! {
         &["model"],
         "Requests sent to another worker because the first failed before any token.",
     );
+    FRONTEND_MODEL_MIGRATION_TOTAL = Metric::counter(
+        "dynamo_frontend_model_migration_total",
+        &["model", "migration_type"],
+        "Requests moved to another worker because theirs failed, by whether the client had tokens already (`new_request`, `ongoing_request`).",
+    );
     BUILD_INFO = Metric::gauge(
         "homing_build_info",
         &["version"],

@@ -34,6 +34,7 @@ pub(super) fn request(prompt: &[TokenId], max_tokens: u32) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("test"),
         prompt: prompt.into(),
+        answered: std::sync::Arc::default(),
         hash_seed: HashSeed::BASE,
         limits: OutputLimits {
             max_tokens,

@@ -17,6 +17,7 @@ fn request(prompt: &[TokenId]) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("test"),
         prompt: prompt.into(),
+        answered: std::sync::Arc::default(),
         hash_seed: HashSeed::BASE,
         limits: OutputLimits {
             max_tokens: 1_000,

@@ -52,7 +52,7 @@ impl Scene {
     /// only if nobody waits for them.
     fn check_slots(&self) {
         let guarded = self.router.shared.guarded.look();
-        let views = guarded.state.workers();
+        let views = guarded.state.workers(Moment::ZERO);
         for view in &views {
             assert!(view.in_flight <= 1, "{view:?}");
         }
@@ -98,7 +98,7 @@ impl Scene {
         let state = &guarded.state;
         assert_eq!((state.in_flight(), state.waiting()), (0, 0));
         assert!(guarded.waiters.is_empty());
-        for view in state.workers() {
+        for view in state.workers(Moment::ZERO) {
             let books = (
                 view.in_flight,
                 view.pending_prefill_tokens,

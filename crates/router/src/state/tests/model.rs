@@ -464,7 +464,7 @@ impl World {
     fn check(&self) {
         assert_eq!(self.state.in_flight(), self.requests.len());
         assert_eq!(self.state.waiting(), self.waiting.len());
-        let views = self.state.workers();
+        let views = self.state.workers(Moment::ZERO);
         let members = self
             .engines
             .values()

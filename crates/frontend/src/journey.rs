@@ -1,0 +1,223 @@
+//! One request's way over the workers: to the first that answers, and on to another if that
+//! one fails.
+//!
+//! ```text
+//! route (reserve) → dispatch → first chunk ──► Leg
+//!        ▲                         │
+//!        └── another worker ◄── failed
+//! ```
+//!
+//! A journey does not care how much of the answer the client already has: a request that
+//! begins and one that goes on after a worker broke off take the same way, and the next
+//! worker is told which tokens it need not give again. Tries are counted over the whole
+//! journey, so a request that kills its workers ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::{BlockHash, block_chain_ahead};
+use contract::{GenerateRequest, LinkError, TokenChunk, TokenId, TokenStream, WorkerId};
+use router::{Placement, RouteError, RouteQuery};
+use smallvec::SmallVec;
+use tracing::warn;
+
+use crate::metrics::{Migration, Stage};
+use crate::pipeline::{DispatchError, Pipeline, Urgency};
+
+/// How long to wait for a worker when there was one a moment ago: a restart or a dropped
+/// connection is often over by then.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A request, and where it has been.
+#[derive(Debug)]
+pub(crate) struct Journey {
+    pipeline: Arc<Pipeline>,
+    request: GenerateRequest,
+    /// Of the prompt and of what has been answered.
+    chain: Vec<BlockHash>,
+    urgency: Urgency,
+    /// Workers that failed this request; it is not sent there again while others are left.
+    failed: SmallVec<[WorkerId; 4]>,
+    failures: u32,
+}
+
+/// One worker's part of the answer.
+#[derive(Debug)]
+pub(crate) struct Leg {
+    pub(crate) placement: Placement,
+    /// Read to know that the worker answers; to be handed out first.
+    pub(crate) first: TokenChunk,
+    pub(crate) stream: TokenStream,
+}
+
+impl Journey {
+    pub(crate) fn new(pipeline: Arc<Pipeline>, request: GenerateRequest, urgency: Urgency) -> Self {
+        let mut journey = Self {
+            chain: Vec::new(),
+            pipeline,
+            request,
+            urgency,
+            failed: SmallVec::new(),
+            failures: 0,
+        };
+        journey.chain = journey.chain_of(&journey.request.prompt);
+        journey
+    }
+
+    pub(crate) fn request(&self) -> &GenerateRequest {
+        &self.request
+    }
+
+    /// The worker broke off after the client got these tokens: whether it is worth going on
+    /// elsewhere, and if so, this is what the next one is told.
+    pub(crate) fn broke_off(&mut self, error: &LinkError, answered: &[TokenId]) -> bool {
+        warn!(request = %self.request.id, %error, tokens = answered.len(), "worker broke off");
+        self.note(error.worker());
+        if self.is_over(error) {
+            return false;
+        }
+        self.request.answered = answered.into();
+        let known = [&self.request.prompt[..], answered].concat();
+        self.chain = self.chain_of(&known);
+        true
+    }
+
+    /// Goes to the worker that the router chooses, or to the next if it fails.
+    pub(crate) async fn leg(&mut self) -> Result<Leg, DispatchError> {
+        let mut last_failure = None;
+        loop {
+            let placement = match (self.place().await, last_failure.take()) {
+                (Ok(placement), _) => placement,
+                // Everyone who could serve it has failed. One of them may come back.
+                (Err(RouteError::NoWorker), failure) if self.failures > 0 => {
+                    self.failures += 1;
+                    self.failed.clear();
+                    if self.failures > self.pipeline.limits.migrations {
+                        let Some(source) = failure else {
+                            return Err(RouteError::NoWorker.into());
+                        };
+                        return Err(self.given_up(source));
+                    }
+                    tokio::time::sleep(PATIENCE).await;
+                    last_failure = failure;
+                    continue;
+                }
+                (Err(error), _) => return Err(error.into()),
+            };
+            let error = match self.start(placement).await {
+                Ok(leg) => return Ok(leg),
+                Err(error) => error,
+            };
+            warn!(request = %self.request.id, %error, "worker failed before its first token");
+            self.note(error.worker());
+            if self.is_over(&error) {
+                return Err(self.given_up(error));
+            }
+            self.pipeline.metrics.migrated(Migration::NewRequest);
+            last_failure = Some(error);
+        }
+    }
+
+    fn note(&mut self, worker: WorkerId) {
+        self.failures += 1;
+        if !self.failed.contains(&worker) {
+            self.failed.push(worker);
+        }
+    }
+
+    fn is_over(&self, error: &LinkError) -> bool {
+        let hopeless = matches!(error, LinkError::TooLarge { .. });
+        hopeless || self.failures > self.pipeline.limits.migrations
+    }
+
+    fn given_up(&self, source: LinkError) -> DispatchError {
+        DispatchError::Failed {
+            attempts: self.failures,
+            source,
+        }
+    }
+
+    fn chain_of(&self, tokens: &[TokenId]) -> Vec<BlockHash> {
+        let limits = &self.pipeline.limits;
+        let lookahead = limits.hashing.lookahead as usize;
+        block_chain_ahead(tokens, limits.block_size, lookahead, self.request.hash_seed)
+    }
+
+    /// Waits while every worker is full, in a mode that binds late.
+    async fn place(&self) -> Result<Placement, RouteError> {
+        let Pipeline {
+            router,
+            metrics,
+            clock,
+            ..
+        } = &*self.pipeline;
+        let began = clock.now();
+        let query = RouteQuery {
+            request: self.request.id.clone(),
+            prompt_tokens: (self.request.prompt.len() + self.request.answered.len()) as u32,
+            chain: &self.chain,
+            excluded: &self.failed,
+            priority: self.urgency.priority,
+            deadline: self.urgency.deadline,
+        };
+        let placement = router.route(&query).await;
+        metrics.stage(Stage::Route, clock.now() - began);
+        placement
+    }
+
+    /// Hands the request to the chosen worker and waits for its first chunk.
+    async fn start(&self, mut placement: Placement) -> Result<Leg, LinkError> {
+        let answered = self.dispatch(&placement).await;
+        let (stream, first) = match answered {
+            Ok(answered) => answered,
+            Err(error) => {
+                if error.blames_worker() {
+                    placement.failed();
+                }
+                return Err(error);
+            }
+        };
+        let cached_tokens = first.started.map_or(0, |started| started.cached_tokens);
+        placement.first_token(cached_tokens, self.pipeline.clock.now());
+        Ok(Leg {
+            placement,
+            first,
+            stream,
+        })
+    }
+
+    async fn dispatch(
+        &self,
+        placement: &Placement,
+    ) -> Result<(TokenStream, TokenChunk), LinkError> {
+        let Pipeline {
+            fleet,
+            metrics,
+            clock,
+            limits,
+            ..
+        } = &*self.pipeline;
+        let worker = placement.worker();
+        let link = fleet.link(worker).ok_or_else(|| LinkError::Unreachable {
+            worker,
+            detail: "it has just left".to_owned(),
+        })?;
+        let began = clock.now();
+        let first = async {
+            let mut stream = link.generate(self.request.clone()).await?;
+            metrics.stage(Stage::Dispatch, clock.now() - began);
+            let first = match stream.next().await {
+                Some(chunk) => chunk?,
+                None => TokenChunk::default(),
+            };
+            Ok((stream, first))
+        };
+        let silent = |_| LinkError::Interrupted {
+            worker,
+            detail: format!("no token within {:?}", limits.first_token_timeout),
+        };
+        tokio::time::timeout(limits.first_token_timeout, first)
+            .await
+            .map_err(silent)?
+    }
+}
