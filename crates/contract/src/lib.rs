@@ -33,6 +33,6 @@ pub use kv_event::{FeedMessage, KvBatch, KvEvent, KvSnapshot, StoredBlock};
 pub use moment::{Clock, Moment};
 pub use token_stream::{ChunkSource, TokenSender, TokenStream, token_stream};
 pub use worker::{
-    FrontendId, FrontendLoad, GpuSpec, Hashing, ModelName, SpeculationCounts, WorkerCard, WorkerId,
-    WorkerStatus,
+    FrontendId, FrontendLoad, GpuSpec, Hashing, Lease, ModelName, SpeculationCounts, WorkerCard,
+    WorkerId, WorkerStatus,
 };

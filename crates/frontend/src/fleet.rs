@@ -123,9 +123,14 @@ impl Fleet {
     }
 
     fn joined(&self, member: Member, tasks: &TaskTracker, stop: &CancellationToken) {
-        let Member { card, link, feed } = member;
+        let Member {
+            card,
+            link,
+            feed,
+            lease,
+        } = member;
         let worker = card.id;
-        if let Err(error) = self.router.join(card.clone()) {
+        if let Err(error) = self.router.join_leased(card.clone(), lease) {
             warn!(%worker, %error, "worker refused");
             return;
         }
@@ -174,8 +179,8 @@ impl Pump {
                     router.share(self.worker, *id, &loads);
                     continue;
                 }
-                FeedMessage::Lease { slots } => {
-                    router.lease(self.worker, slots);
+                FeedMessage::Lease(lease) => {
+                    router.lease(self.worker, lease);
                     continue;
                 }
                 FeedMessage::Draining => {

@@ -38,7 +38,7 @@ mod service;
 mod stream;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use contract::{Clock, FrontendId, Hashing, ModelName};
 use preprocess::Preprocessor;
@@ -124,13 +124,11 @@ struct App {
     max_body_bytes: usize,
     max_queue_wait: Option<Duration>,
     fleet_commands: Option<mpsc::Sender<FleetCommand>>,
-    /// Unix time when the clock showed zero.
-    origin: Duration,
 }
 
 impl App {
     fn unix_now(&self) -> u64 {
-        (self.origin + (self.clock.now() - contract::Moment::ZERO)).as_secs()
+        self.clock.unix(self.clock.now()).as_secs()
     }
 
     /// Whether any worker is a simulation.
@@ -175,9 +173,6 @@ impl Frontend {
                 hashing: config.hashing,
             },
         });
-        let since_epoch = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or(Duration::ZERO);
         Self {
             app: Arc::new(App {
                 model: parts.model,
@@ -191,7 +186,6 @@ impl Frontend {
                 max_body_bytes: config.max_body_bytes,
                 max_queue_wait: config.max_queue_wait,
                 fleet_commands: parts.fleet_commands,
-                origin: since_epoch.saturating_sub(parts.clock.now() - contract::Moment::ZERO),
             }),
         }
     }

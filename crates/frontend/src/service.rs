@@ -90,7 +90,7 @@ fn describe(app: &App) -> Model {
     Model {
         id: app.model.as_str().to_owned(),
         object: ObjectKind::Model,
-        created: app.origin.as_secs(),
+        created: app.clock.unix(contract::Moment::ZERO).as_secs(),
         owned_by: "homing".to_owned(),
         max_model_len: Some(app.preprocessor.max_context_tokens()),
         simulated: app.simulated(),

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use contract::{WorkerCard, WorkerId};
+use contract::{Lease, WorkerCard, WorkerId};
 use tokio::sync::mpsc;
 
 use crate::feed::Feed;
@@ -21,6 +21,9 @@ pub struct Member {
     pub card: WorkerCard,
     pub link: Arc<dyn WorkerLink>,
     pub feed: Feed,
+    /// How many requests this frontend may have on the worker to begin with, where several
+    /// frontends share it.
+    pub lease: Option<Lease>,
 }
 
 #[derive(Debug)]

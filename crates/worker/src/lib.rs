@@ -67,6 +67,7 @@ impl Worker {
                 engine: engine.clone(),
             }),
             feed,
+            lease: None,
         };
         let stop_on_drop = stop.clone().drop_guard();
         (
