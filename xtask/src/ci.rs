@@ -181,8 +181,9 @@ impl Step {
 
     fn tools(self) -> &'static [Tool] {
         match self {
-            // The demo's own tests start one beside it.
-            Self::Tests | Self::Metrics => &[Tool::Prometheus],
+            // The demo's own tests start a Prometheus beside it, those of discovery an etcd.
+            Self::Tests => &[Tool::Prometheus, Tool::Etcd],
+            Self::Metrics => &[Tool::Prometheus],
             Self::Dashboards => &[Tool::Prometheus, Tool::Node],
             Self::Clients => &[Tool::Python],
             Self::Ui => &[Tool::Node],

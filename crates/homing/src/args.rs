@@ -21,7 +21,7 @@ use ::sweep::slo::ObjectiveError;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use console::Slos;
 
-pub(crate) use self::cluster::{Discovery, EventPlane, FrontendArgs, TlsArgs, WorkerArgs};
+pub(crate) use self::cluster::{Discovery, EventPlane, FrontendArgs, WorkerArgs};
 pub(crate) use self::dashboards::DashboardsArgs;
 pub(crate) use self::laboratory::{LearningArgs, ReplayArgs, TraceFormat};
 pub(crate) use self::loadgen::LoadgenArgs;

@@ -6,10 +6,13 @@
 //! worker that is attached stays until its connection ends: a discovery service that is down
 //! takes nothing down with it.
 
+mod registry;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::sync::{mpsc, watch};
 
+pub use self::registry::{Registered, etcd, key};
 use crate::connect::Connector;
 
 /// Addresses at which there are workers, as known now.

@@ -19,6 +19,7 @@ pub(super) enum Tool {
     Python,
     Node,
     Chromium,
+    Etcd,
 }
 
 impl Tool {
@@ -31,6 +32,7 @@ impl Tool {
             Self::Python => answers("python3", &["-c", "import venv, ensurepip"]),
             Self::Node => answers("node", &["-e", NEW_ENOUGH]) && answers("npm", &["--version"]),
             Self::Chromium => answers("chromium-headless-shell", &["--version"]),
+            Self::Etcd => answers("etcd", &["--version"]),
         }
     }
 
@@ -40,6 +42,7 @@ impl Tool {
             Self::Python => &["python3", "python3-venv"],
             Self::Node => &["nodejs", "npm"],
             Self::Chromium => &["chromium-headless-shell"],
+            Self::Etcd => &["etcd-server"],
         }
     }
 }

@@ -10,9 +10,11 @@ use super::Problem;
 use crate::repository::File;
 
 const LAYERS: [&[&str]; 4] = [
-    &["contract", "openai", "telemetry"],
+    &["contract", "openai", "telemetry", "etcd"],
     &["preprocess", "router", "transport", "engine", "loadgen"],
-    &["frontend", "worker", "console", "sweep", "llama"],
+    &[
+        "frontend", "worker", "console", "sweep", "llama", "net", "dynamo",
+    ],
     &["homing", "rivals"],
 ];
 

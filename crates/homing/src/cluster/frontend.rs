@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use anyhow::{Context as _, ensure};
 use contract::{Clock, FrontendId, Hashing, ModelName};
 use engine::sim::Profile;
+use etcd::Etcd;
 use frontend::{Access, FaultLimits, Frontend, FrontendConfig, Parts};
 use net::connect::{ConnectConfig, Connector};
 use net::discovery;
@@ -148,7 +149,10 @@ async fn start(
     let connector = Connector::new(connect, roster, &registry, (tasks, stop)).await?;
     let addresses = match args.discovery {
         Discovery::Static => discovery::list(BTreeSet::from_iter(args.workers.clone())),
-        Discovery::Etcd => discovery::etcd(&args.etcd, &args.cluster, (tasks, stop)),
+        Discovery::Etcd => {
+            let etcd = Etcd::connect(&args.etcd).context("--etcd")?;
+            discovery::etcd(&etcd, &args.cluster, (tasks, stop))
+        }
     };
     discovery::follow(connector, addresses);
     Ok(frontend)

@@ -12,6 +12,7 @@ use axum::Json;
 use axum::routing::get;
 use contract::{Clock, ModelName, WorkerCard, WorkerId};
 use engine::sim::{Profile, SimExecutor};
+use etcd::Etcd;
 use http::{StatusCode, header};
 use net::discovery::Registered;
 use net::events::{Plane, Publisher, topic};
@@ -70,7 +71,7 @@ async fn serve(args: WorkerArgs) -> anyhow::Result<()> {
             .tracker
             .spawn(frontend::serve(listener, routes, tasks.stop.clone()));
     }
-    let registered = register(&args, &registration, &tasks).await?;
+    let registered = register(&args, &registration, &tasks)?;
     signals.next().await;
     print::line(format_args!(
         "finishing {} running request(s) ...",
@@ -164,7 +165,7 @@ fn publisher_address(registration: &Registration) -> String {
     }
 }
 
-async fn register(
+fn register(
     args: &WorkerArgs,
     registration: &Registration,
     tasks: &Tasks,
@@ -174,10 +175,10 @@ async fn register(
         Discovery::Etcd => {
             let key = net::discovery::key(&args.cluster, registration.card.id);
             let registered = Registered::open(
-                &args.etcd,
+                Etcd::connect(&args.etcd).context("--etcd")?,
                 (key, registration.to_json()),
                 args.registration_ttl,
-                (&tasks.tracker, &tasks.stop),
+                &tasks.tracker,
             );
             Ok(Some(registered))
         }
