@@ -182,7 +182,7 @@ impl Step {
     fn tools(self) -> &'static [Tool] {
         match self {
             // The demo's own tests start a Prometheus beside it, those of discovery an etcd.
-            Self::Tests => &[Tool::Prometheus, Tool::Etcd],
+            Self::Tests => &[Tool::Prometheus, Tool::Etcd, Tool::Nats],
             Self::Metrics => &[Tool::Prometheus],
             Self::Dashboards => &[Tool::Prometheus, Tool::Node],
             Self::Clients => &[Tool::Python],

@@ -127,6 +127,7 @@ impl Fleet {
             card,
             link,
             feed,
+            warm,
             lease,
         } = member;
         let worker = card.id;
@@ -149,7 +150,7 @@ impl Fleet {
         };
         let stop = stop.clone();
         tasks.spawn(async move {
-            stop.run_until_cancelled(pump.run(feed)).await;
+            stop.run_until_cancelled(pump.run(feed, warm)).await;
         });
     }
 }
@@ -162,7 +163,10 @@ struct Pump {
 }
 
 impl Pump {
-    async fn run(self, mut feed: Feed) {
+    async fn run(self, mut feed: Feed, warm: bool) {
+        if warm && !self.resync().await {
+            return self.lost();
+        }
         while let Some(Delivery { message, published }) = feed.next().await {
             let Fleet { router, id, .. } = &self.fleet;
             let observed = match message {

@@ -105,6 +105,7 @@ async fn system(
         load,
         autostart: args.autostart,
         grace: args.limits.shutdown_grace,
+        patience: args.limits.slow_reader_timeout,
     };
     system.serve(outside, facade).await
 }
@@ -123,6 +124,8 @@ struct Outside {
     autostart: bool,
     /// How long running streams may take to finish.
     grace: Duration,
+    /// How long a client may not read.
+    patience: Duration,
 }
 
 /// Everything that runs behind the listeners.
@@ -179,6 +182,7 @@ impl System {
             max_body_bytes: args.limits.max_body_bytes,
             max_queue_wait: args.routing.max_queue_wait,
             access: access.clone(),
+            api_keys: None,
             block_size: profile.block_size as usize,
             hashing: Hashing::default(),
             faults: FaultLimits::default(),
@@ -269,6 +273,7 @@ impl System {
             load,
             autostart,
             grace,
+            patience,
         } = outside;
         let mut signals = doors.signals;
         let drain = CancellationToken::new();
@@ -281,7 +286,7 @@ impl System {
         // What is not the console's is answered as on the API's port.
         let console = console.service().fallback_service(frontend.service());
         for (listener, routes) in [(doors.api, frontend.service()), (doors.console, console)] {
-            tasks.spawn(frontend::serve(listener, routes, drain.clone()));
+            tasks.spawn(frontend::serve(listener, routes, patience, drain.clone()));
         }
         let stop_workers = CancellationToken::new();
         let workers = tasks.spawn(fleet.run(commands, stop_workers.clone()));

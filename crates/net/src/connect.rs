@@ -10,12 +10,14 @@
 //!    └────────────── pause ◄── feed ends, streams end ◄── silence, end, error ◄─┘
 //! ```
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{Clock, FeedMessage, FrontendId, FrontendLoad, Lease};
 use telemetry::Registry;
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -241,6 +243,7 @@ impl Keeper {
             to_worker,
             feed: publisher,
             load: watch::channel(FrontendLoad::default()).1,
+            heads: VecDeque::new(),
             _gone: gone.clone().drop_guard(),
         };
         self.listen(&registration, client.clone(), inlet, &gone)
@@ -263,6 +266,7 @@ impl Keeper {
             card: registration.card,
             link: Arc::new(link),
             feed,
+            warm: true,
             lease: Some(from_lease(lease)),
         };
         inner.roster.announce(Change::Joined(member)).await;
@@ -342,6 +346,8 @@ struct Session {
     to_worker: mpsc::Sender<wire::FromFrontend>,
     feed: FeedPublisher,
     load: watch::Receiver<FrontendLoad>,
+    /// How far the worker's batches went, and when to say so.
+    heads: VecDeque<(Instant, FeedMessage)>,
     /// Ends the worker's streams and event listeners when the session ends.
     _gone: tokio_util::sync::DropGuard,
 }
@@ -364,7 +370,7 @@ impl Session {
                 message = self.inbound.message() => match message {
                     Ok(Some(message)) => {
                         self.hear(message);
-                        silence.as_mut().reset(tokio::time::Instant::now() + SILENCE);
+                        silence.as_mut().reset(Instant::now() + SILENCE);
                     }
                     Ok(None) => return "it closed",
                     Err(status) => {
@@ -372,7 +378,10 @@ impl Session {
                         return "its connection broke";
                     }
                 },
-                _ = beats.tick() => self.tell(),
+                _ = beats.tick() => {
+                    self.tell();
+                    self.pass_heads_on();
+                }
                 Ok(()) = self.load.changed() => self.tell(),
                 () = &mut silence => return "it fell silent",
             }
@@ -385,7 +394,15 @@ impl Session {
         let _ = self.to_worker.try_send(say(from_frontend::Say::Load(load)));
     }
 
-    fn hear(&self, message: wire::FromWorker) {
+    /// What the worker had published a while ago should be here by now.
+    fn pass_heads_on(&mut self) {
+        let now = Instant::now();
+        while let Some((_, head)) = self.heads.pop_front_if(|(due, _)| *due <= now) {
+            self.feed.publish(head);
+        }
+    }
+
+    fn hear(&mut self, message: wire::FromWorker) {
         match message.say {
             Some(from_worker::Say::Beat(beat)) => {
                 let head = FeedMessage::Head {
@@ -393,11 +410,7 @@ impl Session {
                     next_sequence: beat.next_sequence,
                 };
                 // Events may be on their way by another plane: give them time.
-                let feed = self.feed.clone();
-                self.inner.tasks.spawn(async move {
-                    tokio::time::sleep(HEAD_DELAY).await;
-                    feed.publish(head);
-                });
+                self.heads.push_back((Instant::now() + HEAD_DELAY, head));
             }
             Some(from_worker::Say::Lease(lease)) => {
                 self.feed.publish(FeedMessage::Lease(from_lease(lease)));

@@ -403,6 +403,18 @@ impl State {
         members.map(|(_, member)| (member.worker, Learned::of(member)))
     }
 
+    /// Whether every member's events are complete and its past is good.
+    pub(crate) fn standings(
+        &self,
+        now: Moment,
+    ) -> impl Iterator<Item = (WorkerId, FeedState, Condition)> {
+        let standing = move |(_, member): (usize, &Member)| {
+            let condition = member.health.condition(now);
+            (member.worker, member.profile.feed.state(), condition)
+        };
+        self.members.iter().map(standing)
+    }
+
     /// The latest `limit` decisions, latest first.
     pub fn decisions(&self, limit: usize) -> Vec<Arc<Decision>> {
         self.log.latest(limit)

@@ -60,6 +60,9 @@ pub(crate) struct LimitArgs {
     /// Largest request body
     #[arg(long, default_value_t = 16 << 20, help_heading = "Limits")]
     pub(crate) max_body_bytes: usize,
+    /// A client that reads nothing of its answer for so long is cut off, in seconds
+    #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
+    pub(crate) slow_reader_timeout: Duration,
     /// How long running streams may take to finish after SIGTERM, in seconds
     #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
     pub(crate) shutdown_grace: Duration,

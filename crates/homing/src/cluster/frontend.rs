@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 use contract::{Clock, FrontendId, Hashing, ModelName};
 use engine::sim::Profile;
 use etcd::Etcd;
-use frontend::{Access, FaultLimits, Frontend, FrontendConfig, Parts};
+use frontend::{Access, ApiKeys, FaultLimits, Frontend, FrontendConfig, Parts};
 use net::connect::{ConnectConfig, Connector};
 use net::discovery;
 use net::registration::Expected;
@@ -49,7 +49,13 @@ async fn serve(args: FrontendArgs) -> anyhow::Result<()> {
     let frontend = start(&args, &served, access.clone(), (&tasks, &stop)).await?;
     greet(&args, &served, &access, listener.local_addr()?);
     let drain = CancellationToken::new();
-    tasks.spawn(frontend::serve(listener, frontend.service(), drain.clone()));
+    let patience = args.limits.slow_reader_timeout;
+    tasks.spawn(frontend::serve(
+        listener,
+        frontend.service(),
+        patience,
+        drain.clone(),
+    ));
     signals.next().await;
     print::line(format_args!(
         "finishing {} running request(s) ...",
@@ -124,6 +130,7 @@ async fn start(
         max_body_bytes: args.limits.max_body_bytes,
         max_queue_wait: args.routing.max_queue_wait,
         access,
+        api_keys: api_keys(args)?,
         block_size: served.block_size as usize,
         hashing: served.hashing,
         faults: FaultLimits {
@@ -183,6 +190,21 @@ fn preprocessor(args: &FrontendArgs, served: &Served) -> anyhow::Result<Preproce
         Some(folder) => Preprocessor::from_dir(folder, config)?,
         None => Preprocessor::embedded(config),
     })
+}
+
+fn api_keys(args: &FrontendArgs) -> anyhow::Result<Option<ApiKeys>> {
+    let Some(path) = &args.api_key_file else {
+        return Ok(None);
+    };
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("--api-key-file: cannot read {}", path.display()))?;
+    let keys = ApiKeys::parse(&text);
+    ensure!(
+        !keys.is_empty(),
+        "--api-key-file: there is no key in {}",
+        path.display()
+    );
+    Ok(Some(keys))
 }
 
 fn access(args: &FrontendArgs) -> Access {

@@ -5,7 +5,7 @@
 //! frontends move it to another worker.
 
 use std::net::SocketAddr;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use axum::Json;
@@ -35,6 +35,9 @@ use crate::{print, simulation};
 pub(crate) fn run(args: WorkerArgs) -> anyhow::Result<()> {
     super::run(&args.general.log.clone(), serve(args))
 }
+
+/// Whoever asks for metrics reads them.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What watches over a worker's tasks.
 struct Tasks {
@@ -67,9 +70,12 @@ async fn serve(args: WorkerArgs) -> anyhow::Result<()> {
             listener.local_addr()?
         ));
         let routes = routes(registry, clock, service.clone());
-        tasks
-            .tracker
-            .spawn(frontend::serve(listener, routes, tasks.stop.clone()));
+        tasks.tracker.spawn(frontend::serve(
+            listener,
+            routes,
+            PATIENCE,
+            tasks.stop.clone(),
+        ));
     }
     let registered = register(&args, &registration, &tasks)?;
     signals.next().await;
