@@ -22,6 +22,17 @@ CHARTS = {
     "sim-autoscaling": ["--set=autoscaling.enabled=true"],
     "vllm": [f"--values={DEPLOY / 'helm/homing/values-vllm.yaml'}"],
     "trtllm": [f"--values={DEPLOY / 'helm/homing/values-trtllm.yaml'}"],
+    # Whatever can be switched off or added is, once: these have no overlay.
+    "bare": [f"--set={part}.enabled=false" for part in ["gateway", "monitoring", "loadgen", "networkPolicies"]],
+    "extended": [
+        "--set=imagePullSecrets[0].name=registry",
+        "--set=image.repository=registry.example.com/homing",
+        "--set=frontend.replicas=2",
+        "--set=frontend.arguments[0]=--migration-limit=3",
+        "--set=loadgen.arguments[0]=--corpus=s3://bucket/folder",
+        "--set=loadgen.environment[0].name=AWS_REGION",
+        "--set=loadgen.environment[0].value=nyc3",
+    ],
 }
 
 KUBERNETES = "1.34.1"
