@@ -15,7 +15,11 @@ DOCKER = DEPLOY / "docker"
 def said(*command, **environment):
     """What a linter finds, line by line."""
     done = subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, cwd=ROOT, env=os.environ | environment
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | environment,
     )
     lines = (done.stdout + done.stderr).strip().splitlines()
     return [] if done.returncode == 0 else lines or [f"{command[0]} ended with {done.returncode}"]
@@ -34,9 +38,11 @@ def scripts():
 
 
 def compose_problems():
-    """By the genuine program, which reads the file without a Docker engine; then by our own rules."""
+    """By the genuine program, which needs no Docker engine for it; then by our own rules."""
     file = DOCKER / "compose.yml"
-    yield from said(TOOLS / "docker-compose", "--file", file, "config", "--quiet", HOMING_CONTROL_TOKEN="token")
+    yield from said(
+        TOOLS / "docker-compose", "--file", file, "config", "--quiet", HOMING_CONTROL_TOKEN="token"
+    )
     composed = documents(file.read_text())[0]
     for name, service in composed["services"].items():
         owner = f"compose.yml {name}"
@@ -60,7 +66,7 @@ def compose_problems():
 
 
 def image_problems():
-    """Versions that are said twice, and files that the build reads and the image's context leaves out."""
+    """Versions said twice, and files that the build reads and the image's context leaves out."""
     dockerfile = (DOCKER / "Dockerfile").read_text()
     toolchain = tomllib.loads((ROOT / "rust-toolchain.toml").read_text())["toolchain"]["channel"]
     if f"rust:{toolchain}-" not in dockerfile:
@@ -74,13 +80,20 @@ def image_problems():
     ]:
         if form not in path.read_text():
             yield f"{path.relative_to(ROOT)}: not of version {version}"
-    ignored = [line for line in (DOCKER / "Dockerfile.dockerignore").read_text().splitlines() if line and line[0] != "#"]
+    ignored = [
+        line
+        for line in (DOCKER / "Dockerfile.dockerignore").read_text().splitlines()
+        if line and line[0] != "#"
+    ]
     folders = [line for line in ignored if "*" not in line]
     for source in sorted((ROOT / "crates").rglob("*.rs")):
-        for path in re.findall(r'include_(?:str|bytes)!\(\s*(?:concat!\()?"([^"]+)"', source.read_text()):
+        for path in re.findall(
+            r'include_(?:str|bytes)!\(\s*(?:concat!\()?"([^"]+)"', source.read_text()
+        ):
             read = (source.parent / path).resolve()
             if not read.is_relative_to(ROOT):
                 continue
             for folder in folders:
                 if read.relative_to(ROOT).is_relative_to(folder):
-                    yield f"Dockerfile.dockerignore: leaves out {folder}, of which {source.relative_to(ROOT)} reads {path}"
+                    reader = source.relative_to(ROOT)
+                    yield f"Dockerfile.dockerignore: leaves out {folder}; {reader} reads {path}"

@@ -1,7 +1,7 @@
 """Whether the NetworkPolicies let through what has to talk, and nothing that must not.
 
-Decides as Kubernetes does: a pod that some policy selects for a direction may do there only what one of
-them allows, and a connection needs both its ends' leave.
+Decides as Kubernetes does: a pod that some policy selects for a direction may do there only what
+one of them allows, and a connection needs both its ends' leave.
 """
 
 import re
@@ -49,7 +49,9 @@ def one_way(objects, direction, own, other, port, protocol, listener):
     rules = [rule for policy in policies for rule in policy["spec"].get(direction.lower(), [])]
     peers = "to" if direction == "Egress" else "from"
     return any(
-        is_peer(rule.get(peers), own, other) and is_port(rule.get("ports"), port, protocol, listener) for rule in rules
+        is_peer(rule.get(peers), own, other)
+        and is_port(rule.get("ports"), port, protocol, listener)
+        for rule in rules
     )
 
 
@@ -105,7 +107,13 @@ def needed(objects):
             for backend in rule.get("backendRefs", []):
                 service = find(objects, "Service", backend["name"], route["metadata"]["namespace"])
                 for pod in behind(objects, service) if service else []:
-                    yield OUTSIDE, end(pod), backend["port"], "TCP", f"the gateway sends to {pod.owner}"
+                    yield (
+                        OUTSIDE,
+                        end(pod),
+                        backend["port"],
+                        "TCP",
+                        f"the gateway sends to {pod.owner}",
+                    )
     solvers = [pod for pod in pods(objects) if "solver" in pod.ports]
     for pod in solvers:
         yield OUTSIDE, end(pod), pod.ports["solver"], "TCP", f"the issuer asks {pod.owner}"
@@ -121,11 +129,23 @@ def addressed(objects, pod):
         # Workers that Kubernetes names: the port of the Service that is called grpc.
         for name in re.findall(r"--kubernetes-service=(.+)", word):
             for target in resolve(objects, name):
-                yield end(pod), end(target), target.ports.get("grpc"), "TCP", f"{pod.owner} asks {target.owner}"
+                yield (
+                    end(pod),
+                    end(target),
+                    target.ports.get("grpc"),
+                    "TCP",
+                    f"{pod.owner} asks {target.owner}",
+                )
         for host, port in re.findall(r"(?:http|nats|tcp)://([a-z0-9.-]+):(\d+)", word):
             targets = resolve(objects, host)
             if host != "0.0.0.0" and not targets:
-                yield end(pod), End("nowhere", ()), int(port), "TCP", f"{pod.owner} names {host}, which is not there;"
+                yield (
+                    end(pod),
+                    End("nowhere", ()),
+                    int(port),
+                    "TCP",
+                    f"{pod.owner} names {host}, which is not there;",
+                )
             for target in targets:
                 yield end(pod), end(target), int(port), "TCP", f"{pod.owner} asks {host}"
 
@@ -150,7 +170,13 @@ def scrapes(objects):
         for pod in selected(objects, monitor["metadata"]["namespace"], monitor["spec"]["selector"]):
             for endpoint in endpoints:
                 if endpoint["port"] in pod.ports:
-                    yield PROMETHEUS, end(pod), pod.ports[endpoint["port"]], "TCP", f"Prometheus reads {pod.owner}"
+                    yield (
+                        PROMETHEUS,
+                        end(pod),
+                        pod.ports[endpoint["port"]],
+                        "TCP",
+                        f"Prometheus reads {pod.owner}",
+                    )
 
 
 def among_dynamo(objects):
@@ -163,7 +189,13 @@ def among_dynamo(objects):
     for worker in [pod for pod in graph if "system" in pod.ports]:
         for frontend in ours + [pod for pod in graph if "http" in pod.ports]:
             yield end(frontend), end(worker), 34567, "TCP", f"{frontend.owner} asks {worker.owner}"
-            yield end(worker), end(frontend), 34567, "TCP", f"{worker.owner} answers {frontend.owner}"
+            yield (
+                end(worker),
+                end(frontend),
+                34567,
+                "TCP",
+                f"{worker.owner} answers {frontend.owner}",
+            )
         yield end(worker), OUTSIDE, 443, "TCP", f"{worker.owner} announces itself"
         for server in events:
             yield end(worker), end(server), 4222, "TCP", f"{worker.owner} publishes events"
@@ -178,9 +210,24 @@ def forbidden(objects):
             target = by_component[component]
             yield OUTSIDE, end(target), port, f"the internet asks {target.owner}"
             if "loadgen" in by_component:
-                yield end(by_component["loadgen"]), end(target), port, f"the load generator asks {target.owner}"
+                yield (
+                    end(by_component["loadgen"]),
+                    end(target),
+                    port,
+                    f"the load generator asks {target.owner}",
+                )
     for component in ["worker", "engine", "events"]:
         if component in by_component:
-            yield end(by_component[component]), OUTSIDE, 443, f"{by_component[component].owner} asks the internet"
+            yield (
+                end(by_component[component]),
+                OUTSIDE,
+                443,
+                f"{by_component[component].owner} asks the internet",
+            )
     if "loadgen" in by_component:
-        yield OUTSIDE, end(by_component["loadgen"]), 9090, "the internet reads the load generator's metrics"
+        yield (
+            OUTSIDE,
+            end(by_component["loadgen"]),
+            9090,
+            "the internet reads the load generator's metrics",
+        )

@@ -1,4 +1,4 @@
-"""Looking things up among rendered objects: pods whoever makes them, services, and who selects whom."""
+"""Looking things up among rendered objects: pods, whoever makes them, and who selects whom."""
 
 from dataclasses import dataclass
 
@@ -33,7 +33,9 @@ def of_kind(objects, *kinds):
 def find(objects, kind, name, namespace=None):
     for thing in of_kind(objects, kind):
         metadata = thing["metadata"]
-        if metadata["name"] == name and (namespace is None or metadata.get("namespace") == namespace):
+        if metadata["name"] == name and (
+            namespace is None or metadata.get("namespace") == namespace
+        ):
             return thing
     return None
 
@@ -48,7 +50,9 @@ def pods(objects):
             for port in container.get("ports", [])
         }
         labels = template["metadata"]["labels"]
-        made.append(Pod(name_of(thing), thing["metadata"]["namespace"], labels, ports, template["spec"]))
+        made.append(
+            Pod(name_of(thing), thing["metadata"]["namespace"], labels, ports, template["spec"])
+        )
     for graph in of_kind(objects, "DynamoGraphDeployment"):
         for service in graph["spec"]["services"].values():
             labels = {GRAPH_LABEL: graph["metadata"]["name"], "component": service["componentType"]}
@@ -72,12 +76,16 @@ def selects(selector, labels):
 
 
 def selected(objects, namespace, selector):
-    return [pod for pod in pods(objects) if pod.namespace == namespace and selects(selector, pod.labels)]
+    return [
+        pod for pod in pods(objects) if pod.namespace == namespace and selects(selector, pod.labels)
+    ]
 
 
 def behind(objects, service):
     """The pods of a Service."""
-    return selected(objects, service["metadata"]["namespace"], {"matchLabels": service["spec"]["selector"]})
+    return selected(
+        objects, service["metadata"]["namespace"], {"matchLabels": service["spec"]["selector"]}
+    )
 
 
 def containers(pod):

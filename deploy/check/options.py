@@ -1,7 +1,8 @@
 """Whether `homing` has the options that manifests and compose file give it.
 
-options.json is the one list of what we rely on. What of it exists already is compared with its source: the
-load generator's with its definition in Rust, everything with `--help` where a built program is given.
+options.json is the one list of what we rely on. It is compared with what there is: the load
+generator's part with its definition in Rust, all of it with `--help` where a built program is
+given.
 """
 
 import json
@@ -16,16 +17,27 @@ RELIED_ON = json.loads((CHECK / "options.json").read_text())
 FOREIGN = {"DYN_ROUTER_MODE": "router-mode", "DYN_KV_CACHE_BLOCK_SIZE": "kv-cache-block-size"}
 # Read by `homing loadgen` beside its options.
 VARIABLES = {
-    "loadgen": {"HOMING_USER_MODEL_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_ENDPOINT_URL"}
+    "loadgen": {
+        "HOMING_USER_MODEL_API_KEY",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_REGION",
+        "AWS_ENDPOINT_URL",
+    }
 }
-LISTS = {"discovery": {"static", "kubernetes", "etcd", "none", "dynamo-kubernetes"}, "events": {"grpc", "nats", "zmq"}}
+LISTS = {
+    "discovery": {"static", "kubernetes", "etcd", "none", "dynamo-kubernetes"},
+    "events": {"grpc", "nats", "zmq"},
+}
 
 
 def problems(objects):
     for pod in pods(objects):
         for container in (pod.spec or {"containers": []})["containers"]:
             if container["name"] == "homing":
-                variables = {variable["name"]: variable.get("value") for variable in container.get("env", [])}
+                variables = {
+                    variable["name"]: variable.get("value") for variable in container.get("env", [])
+                }
                 yield from of_command(pod.owner, container["args"], variables)
 
 
@@ -44,7 +56,9 @@ def of_command(owner, words, variables):
     read = {word.partition("=")[2] for word in words if word.startswith("--api-key-env=")}
     for name, value in variables.items():
         option = FOREIGN.get(name) or name.removeprefix("HOMING_").lower().replace("_", "-")
-        if name in FOREIGN or (name.startswith("HOMING_") and name not in VARIABLES.get(command, ())):
+        if name in FOREIGN or (
+            name.startswith("HOMING_") and name not in VARIABLES.get(command, ())
+        ):
             yield from of_option(owner, command, option, value)
         elif name not in read | VARIABLES.get(command, set()) and not used(name, words):
             yield f"{owner}: nobody reads {name}"
@@ -66,14 +80,18 @@ def of_option(owner, command, option, value):
 
 
 def router_modes():
-    line = re.search(r"^\| `--router-mode` .*chosen: ([^|]+) \|$", (ROOT / "docs/config.md").read_text(), re.M)
+    line = re.search(
+        r"^\| `--router-mode` .*chosen: ([^|]+) \|$", (ROOT / "docs/config.md").read_text(), re.M
+    )
     return line.group(1).split(", ")
 
 
 def of_sources():
     """The list itself, as far as it can be compared."""
     text = (ROOT / "crates/homing/src/args/loadgen.rs").read_text()
-    defined = {name.replace("_", "-") for name in re.findall(r"^    pub\(crate\) (\w+):", text, re.M)}
+    defined = {
+        name.replace("_", "-") for name in re.findall(r"^    pub\(crate\) (\w+):", text, re.M)
+    }
     for option in sorted(set(RELIED_ON["loadgen"]) - defined):
         yield f"options.json: crates/homing/src/args/loadgen.rs has no --{option}"
 
@@ -87,5 +105,9 @@ def of_program(program):
             absent.append(command)
             continue
         known = set(re.findall(r"--([a-z0-9-]+)", done.stdout))
-        found += [f"options.json: `homing {command}` has no --{option}" for option in options if option not in known]
+        found += [
+            f"options.json: `homing {command}` has no --{option}"
+            for option in options
+            if option not in known
+        ]
     return found, absent

@@ -1,4 +1,4 @@
-"""Whether what an object names is there: pods, ports, services, secrets, claims, accounts, metrics."""
+"""Whether what an object names is there: pods, ports, secrets, claims, accounts, metrics."""
 
 import re
 
@@ -11,7 +11,11 @@ FOREIGN_SERVICES = {("monitoring", "kube-prometheus-stack-grafana"): 80}
 
 def documented_secrets():
     """Secrets that people make themselves: rows of the table in deploy/README.md, name and keys."""
-    rows = re.findall(r"^\| `(homing-[a-z-]+)` \| ((?:`[a-z-]+`(?:, )?)+) \|", (DEPLOY / "README.md").read_text(), re.M)
+    rows = re.findall(
+        r"^\| `(homing-[a-z-]+)` \| ((?:`[a-z-]+`(?:, )?)+) \|",
+        (DEPLOY / "README.md").read_text(),
+        re.M,
+    )
     return {name: set(re.findall(r"`([a-z-]+)`", keys)) for name, keys in rows}
 
 
@@ -63,7 +67,8 @@ def monitors(objects):
         chosen = [
             service
             for service in of_kind(objects, "Service")
-            if service["metadata"]["namespace"] == namespace and selects(selector, service["metadata"].get("labels", {}))
+            if service["metadata"]["namespace"] == namespace
+            and selects(selector, service["metadata"].get("labels", {}))
         ]
         if not chosen:
             yield f"{name_of(monitor)}: selects no Service"
@@ -81,7 +86,9 @@ def monitors(objects):
 
 
 def routes(objects):
-    certified = {certificate["spec"]["secretName"] for certificate in of_kind(objects, "Certificate")}
+    certified = {
+        certificate["spec"]["secretName"] for certificate in of_kind(objects, "Certificate")
+    }
     for gateway in of_kind(objects, "Gateway"):
         for listener in gateway["spec"]["listeners"]:
             for reference in listener.get("tls", {}).get("certificateRefs", []):
@@ -99,7 +106,11 @@ def route_problems(objects, route):
     own = route["metadata"]["namespace"]
     for parent in route["spec"]["parentRefs"]:
         gateway = find(objects, "Gateway", parent["name"], parent.get("namespace", own))
-        listeners = {listener["name"]: listener for listener in gateway["spec"]["listeners"]} if gateway else {}
+        listeners = (
+            {listener["name"]: listener for listener in gateway["spec"]["listeners"]}
+            if gateway
+            else {}
+        )
         listener = listeners.get(parent["sectionName"])
         if listener is None:
             yield f"{name_of(route)}: no listener {parent['name']}/{parent['sectionName']}"
@@ -139,15 +150,23 @@ def workloads(objects):
             yield from environment(pod, container, secrets, maps)
         for volume in pod.spec.get("volumes", []):
             yield from volume_source(objects, pod, volume, secrets, maps)
-        mounted = {mount["name"] for container in containers(pod) for mount in container.get("volumeMounts", [])}
+        mounted = {
+            mount["name"]
+            for container in containers(pod)
+            for mount in container.get("volumeMounts", [])
+        }
         there = {volume["name"] for volume in pod.spec.get("volumes", [])}
         for name in mounted ^ there:
             yield f"{pod.owner}: volume {name} is not both there and mounted"
     for workload in of_kind(objects, "Deployment", "StatefulSet"):
-        if not selects(workload["spec"]["selector"], workload["spec"]["template"]["metadata"]["labels"]):
+        if not selects(
+            workload["spec"]["selector"], workload["spec"]["template"]["metadata"]["labels"]
+        ):
             yield f"{name_of(workload)}: does not select its own pods"
     for workload in of_kind(objects, "StatefulSet"):
-        if not find(objects, "Service", workload["spec"]["serviceName"], workload["metadata"]["namespace"]):
+        if not find(
+            objects, "Service", workload["spec"]["serviceName"], workload["metadata"]["namespace"]
+        ):
             yield f"{name_of(workload)}: no Service {workload['spec']['serviceName']}"
 
 
@@ -214,7 +233,10 @@ def volumes(objects):
         volume = find(objects, "PersistentVolume", claim["spec"]["volumeName"])
         if not volume:
             yield f"{name_of(claim)}: no PersistentVolume {claim['spec']['volumeName']}"
-        elif volume["spec"]["capacity"]["storage"] != claim["spec"]["resources"]["requests"]["storage"]:
+        elif (
+            volume["spec"]["capacity"]["storage"]
+            != claim["spec"]["resources"]["requests"]["storage"]
+        ):
             yield f"{name_of(claim)}: asks for another size than {name_of(volume)} has"
     for graph in of_kind(objects, "DynamoGraphDeployment"):
         claims = {claim["name"] for claim in graph["spec"].get("pvcs", [])}

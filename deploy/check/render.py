@@ -1,4 +1,7 @@
-"""What would be applied: every overlay by kustomize, every set of values by Helm, both the real programs."""
+"""What would be applied: every overlay by kustomize, every set of values by Helm.
+
+Both are the real programs.
+"""
 
 import pathlib
 import subprocess
@@ -23,7 +26,10 @@ CHARTS = {
     "vllm": [f"--values={DEPLOY / 'helm/homing/values-vllm.yaml'}"],
     "trtllm": [f"--values={DEPLOY / 'helm/homing/values-trtllm.yaml'}"],
     # Whatever can be switched off or added is, once: these have no overlay.
-    "bare": [f"--set={part}.enabled=false" for part in ["gateway", "monitoring", "loadgen", "networkPolicies"]],
+    "bare": [
+        f"--set={part}.enabled=false"
+        for part in ["gateway", "monitoring", "loadgen", "networkPolicies"]
+    ],
     "extended": [
         "--set=imagePullSecrets[0].name=registry",
         "--set=image.repository=registry.example.com/homing",
@@ -42,7 +48,11 @@ class Strict(yaml.SafeLoader):
     """Refuses a key that is there twice, of which YAML readers silently take the last."""
 
     def construct_mapping(self, node, deep=False):
-        keys = [self.construct_object(key) for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+        keys = [
+            self.construct_object(key)
+            for key, _ in node.value
+            if key.tag != "tag:yaml.org,2002:merge"
+        ]
         for key in keys:
             if keys.count(key) > 1:
                 raise yaml.YAMLError(f"`{key}` twice, at {node.start_mark}")
@@ -68,7 +78,15 @@ def kustomize(name):
 def helm(name):
     chart = DEPLOY / "helm/homing"
     return documents(
-        run(TOOLS / "helm", "template", "homing", chart, "--namespace=homing", f"--kube-version={KUBERNETES}", *CHARTS[name])
+        run(
+            TOOLS / "helm",
+            "template",
+            "homing",
+            chart,
+            "--namespace=homing",
+            f"--kube-version={KUBERNETES}",
+            *CHARTS[name],
+        )
     )
 
 

@@ -2,7 +2,8 @@
 
     python deploy/check/run.py [--homing PATH]
 
-`cargo xtask test --only deploy` installs what it needs and calls it. Prints every problem, not only the first.
+`cargo xtask test --only deploy` installs what it needs and calls it. Prints every problem, not
+only the first.
 """
 
 import argparse

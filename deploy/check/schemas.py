@@ -1,4 +1,4 @@
-"""Every object against its schema: Kubernetes' own strictly, operators' by the packages that carry them."""
+"""Every object against its schema: Kubernetes' own, and operators' by packages that carry them."""
 
 import json
 import subprocess
@@ -33,11 +33,15 @@ def problems(objects):
 
 
 def of_operators(objects):
-    """By Node: once as values, for patterns and what is required, once as types, for unknown fields."""
+    """By Node: as values for patterns and what is required, as types for unknown fields."""
     if not objects:
         return []
     done = subprocess.run(
-        ["node", CHECK / "operators.js"], input=json.dumps(objects), capture_output=True, text=True, cwd=CHECK
+        ["node", CHECK / "operators.js"],
+        input=json.dumps(objects),
+        capture_output=True,
+        text=True,
+        cwd=CHECK,
     )
     if done.returncode != 0:
         raise RuntimeError(done.stdout + done.stderr)

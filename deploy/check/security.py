@@ -1,4 +1,4 @@
-"""Least privilege and nothing that moves under one's feet: users, capabilities, tokens, images, secrets."""
+"""Least privilege, and nothing that moves: users, capabilities, tokens, images, secrets."""
 
 import re
 
@@ -26,7 +26,9 @@ def problems(objects):
         yield from role_problems(role)
     for graph in of_kind(objects, "DynamoGraphDeployment"):
         for service in graph["spec"]["services"].values():
-            yield from image_problems(name_of(graph), service["extraPodSpec"]["mainContainer"]["image"])
+            yield from image_problems(
+                name_of(graph), service["extraPodSpec"]["mainContainer"]["image"]
+            )
 
 
 def pod_problems(pod):
@@ -55,7 +57,10 @@ def container_problems(pod, container):
     limits = container.get("resources", {}).get("limits", {})
     if not {"cpu", "memory"} <= requests.keys() or "memory" not in limits:
         yield f"{pod.owner}: does not say what it needs"
-    if not pod.owner.startswith(BATCH) and not {"livenessProbe", "readinessProbe"} <= container.keys():
+    if (
+        not pod.owner.startswith(BATCH)
+        and not {"livenessProbe", "readinessProbe"} <= container.keys()
+    ):
         yield f"{pod.owner}: nobody asks whether it lives"
     yield from image_problems(pod.owner, container["image"])
     for variable in container.get("env", []):
@@ -73,6 +78,8 @@ def image_problems(owner, image):
 def role_problems(role):
     permitted = {("discovery.k8s.io", "endpointslices"), ("nvidia.com", "dynamoworkermetadatas")}
     for rule in role["rules"]:
-        wanted = {(group, resource) for group in rule["apiGroups"] for resource in rule["resources"]}
+        wanted = {
+            (group, resource) for group in rule["apiGroups"] for resource in rule["resources"]
+        }
         if not wanted <= permitted or not set(rule["verbs"]) <= {"get", "list", "watch"}:
             yield f"{name_of(role)}: may do more than look at {sorted(permitted)}"

@@ -1,7 +1,8 @@
 """Terraform files: syntax, names that exist, and arguments that DigitalOcean's provider has.
 
-The provider itself cannot be had here, so `terraform validate` cannot run. Its arguments are read out of the
-package that Pulumi generates from it: the same names, in Python. The package is parsed, never run.
+The provider itself is in no registry of packages, so `terraform validate` cannot run. Its arguments
+are read out of the package that Pulumi generates from it: the same names, in Python. The package is
+parsed, never run.
 """
 
 import ast
@@ -19,13 +20,24 @@ META = {"count", "for_each", "depends_on", "lifecycle", "provider"}
 # Where the package has what Terraform calls so.
 CLASSES = {
     "digitalocean_vpc": ("vpc.py", "VpcArgs", "_VpcState"),
-    "digitalocean_kubernetes_cluster": ("kubernetes_cluster.py", "KubernetesClusterArgs", "_KubernetesClusterState"),
-    "digitalocean_kubernetes_node_pool": ("kubernetes_node_pool.py", "KubernetesNodePoolArgs", "_KubernetesNodePoolState"),
+    "digitalocean_kubernetes_cluster": (
+        "kubernetes_cluster.py",
+        "KubernetesClusterArgs",
+        "_KubernetesClusterState",
+    ),
+    "digitalocean_kubernetes_node_pool": (
+        "kubernetes_node_pool.py",
+        "KubernetesNodePoolArgs",
+        "_KubernetesNodePoolState",
+    ),
     "digitalocean_nfs": ("nfs.py", "NfsArgs", "_NfsState"),
 }
 BLOCKS = {
     ("digitalocean_kubernetes_cluster", "node_pool"): "KubernetesClusterNodePoolArgs",
-    ("digitalocean_kubernetes_cluster", "maintenance_policy"): "KubernetesClusterMaintenancePolicyArgs",
+    (
+        "digitalocean_kubernetes_cluster",
+        "maintenance_policy",
+    ): "KubernetesClusterMaintenancePolicyArgs",
 }
 
 
@@ -50,13 +62,15 @@ def without_comments(text):
 
 
 def names(code):
-    """Every variable, resource and data source that is used is declared, and the other way round."""
+    """Every variable and resource that is used is declared, and every variable used."""
     declared = set(re.findall(r'^variable "(\w+)"', code, re.M))
     used = set(re.findall(r"\bvar\.(\w+)", code))
     yield from (f"var.{name}: not declared" for name in sorted(used - declared))
     yield from (f"variable {name}: not used" for name in sorted(declared - used))
     made = {f"{kind}.{name}" for kind, name in re.findall(r'^resource "(\w+)" "(\w+)"', code, re.M)}
-    read = {f"data.{kind}.{name}" for kind, name in re.findall(r'^data "(\w+)" "(\w+)"', code, re.M)}
+    read = {
+        f"data.{kind}.{name}" for kind, name in re.findall(r'^data "(\w+)" "(\w+)"', code, re.M)
+    }
     for use, attribute in re.findall(r"((?:data\.)?digitalocean_\w+\.\w+)\.(\w+)", code):
         if use not in made | read:
             yield f"{use}: not declared"
@@ -92,7 +106,9 @@ def arguments(where, kind, body):
 
 def fitting(where, body, required, optional):
     given = {key for key in body if not key.startswith("__")} - META
-    yield from (f"{where}: the provider has no {name}" for name in sorted(given - required - optional))
+    yield from (
+        f"{where}: the provider has no {name}" for name in sorted(given - required - optional)
+    )
     yield from (f"{where}: {name} is missing" for name in sorted(required - given))
 
 

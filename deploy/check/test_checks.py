@@ -43,7 +43,8 @@ class Planted(unittest.TestCase):
     def finds(self, check, objects, expected):
         problems = list(check(objects))
         self.assertTrue(
-            any(re.search(expected, problem) for problem in problems), f"no {expected!r} among {problems}"
+            any(re.search(expected, problem) for problem in problems),
+            f"no {expected!r} among {problems}",
         )
 
     def test_what_is_shipped_has_no_problem(self):
@@ -61,7 +62,11 @@ class Planted(unittest.TestCase):
         def change(thing):
             thing["spec"]["selector"]["app.kubernetes.io/component"] = "workers"
 
-        self.finds(references.problems, planted("sim", "Service", "homing-worker", change), "selects no pod")
+        self.finds(
+            references.problems,
+            planted("sim", "Service", "homing-worker", change),
+            "selects no pod",
+        )
 
     def test_a_probe_on_a_port_that_is_not_there(self):
         def change(thing):
@@ -92,13 +97,19 @@ class Planted(unittest.TestCase):
         def change(thing):
             thing["spec"]["podMetricsEndpoints"][0]["port"] = "prometheus"
 
-        self.finds(references.problems, planted("sim", "PodMonitor", "homing-worker", change), "no pod with port")
+        self.finds(
+            references.problems,
+            planted("sim", "PodMonitor", "homing-worker", change),
+            "no pod with port",
+        )
 
     def test_a_route_to_a_service_that_is_not_there(self):
         def change(thing):
             thing["spec"]["rules"][0]["backendRefs"][0]["name"] = "homing"
 
-        self.finds(references.problems, planted("sim", "HTTPRoute", "homing", change), "no Service homing")
+        self.finds(
+            references.problems, planted("sim", "HTTPRoute", "homing", change), "no Service homing"
+        )
 
     def test_a_route_that_the_listener_does_not_admit(self):
         def change(thing):
@@ -124,12 +135,18 @@ class Planted(unittest.TestCase):
     def test_an_unknown_field_of_an_operator(self):
         for kind, name, change in [
             ("HTTPRoute", "homing", lambda thing: thing["spec"]["rules"][0].update(timeout="1s")),
-            ("PodMonitor", "homing-worker", lambda thing: thing["spec"]["podMetricsEndpoints"][0].update(paths="/")),
+            (
+                "PodMonitor",
+                "homing-worker",
+                lambda thing: thing["spec"]["podMetricsEndpoints"][0].update(paths="/"),
+            ),
             ("Certificate", "homing", lambda thing: thing["spec"].update(dnsName="x")),
             ("ScaledObject", "homing-worker", lambda thing: thing["spec"].update(maxReplicas=8)),
         ]:
             objects = alone("sim-autoscaling", kind, name, change)
-            self.finds(schemas.problems, objects, f"^{kind} .*(does not exist|not assignable|unknown)")
+            self.finds(
+                schemas.problems, objects, f"^{kind} .*(does not exist|not assignable|unknown)"
+            )
 
     def test_a_value_that_an_operator_refuses(self):
         def change(thing):
@@ -150,7 +167,11 @@ class Planted(unittest.TestCase):
 
     def test_a_policy_that_is_missing(self):
         for overlay, name, expected in [
-            ("sim", "homing-frontend-to-worker", "homing-frontend asks .*homing-worker: not allowed"),
+            (
+                "sim",
+                "homing-frontend-to-worker",
+                "homing-frontend asks .*homing-worker: not allowed",
+            ),
             ("sim", "homing-worker", "homing-frontend asks .*homing-worker: not allowed"),
             ("sim", "homing-to-nats", "asks homing-nats: not allowed"),
             ("sim", "homing-dns", "asks for names: not allowed"),
@@ -159,7 +180,11 @@ class Planted(unittest.TestCase):
             ("dynamo", "homing-frontend-dynamo", "answers .*: not allowed"),
         ]:
             missing = ("NetworkPolicy", name)
-            objects = [thing for thing in rendered(overlay) if (thing["kind"], thing["metadata"]["name"]) != missing]
+            objects = [
+                thing
+                for thing in rendered(overlay)
+                if (thing["kind"], thing["metadata"]["name"]) != missing
+            ]
             self.finds(network.problems, objects, expected)
 
     def test_a_policy_that_opens_too_much(self):
@@ -190,7 +215,9 @@ class Planted(unittest.TestCase):
             container(thing)["image"] = "nats:latest"
 
         def value(thing):
-            container(thing).setdefault("env", []).append({"name": "NATS_TOKEN", "value": "hunter2"})
+            container(thing).setdefault("env", []).append(
+                {"name": "NATS_TOKEN", "value": "hunter2"}
+            )
 
         for change, expected in [
             (root, "runs as root"),
@@ -199,13 +226,17 @@ class Planted(unittest.TestCase):
             (latest, "not pinned"),
             (value, "written down"),
         ]:
-            self.finds(security.problems, planted("sim", "Deployment", "homing-nats", change), expected)
+            self.finds(
+                security.problems, planted("sim", "Deployment", "homing-nats", change), expected
+            )
 
     def test_a_role_that_may_write(self):
         def change(thing):
             thing["rules"][0]["verbs"].append("patch")
 
-        self.finds(security.problems, planted("sim", "Role", "homing-frontend", change), "may do more")
+        self.finds(
+            security.problems, planted("sim", "Role", "homing-frontend", change), "may do more"
+        )
 
     def test_an_option_that_homing_does_not_have(self):
         for word, expected in [
@@ -214,7 +245,12 @@ class Planted(unittest.TestCase):
             ("--events=kafka", "takes no kafka"),
             ("-v", "is not --option=value"),
         ]:
-            objects = planted("sim", "Deployment", "homing-worker", lambda thing, word=word: container(thing)["args"].append(word))
+            objects = planted(
+                "sim",
+                "Deployment",
+                "homing-worker",
+                lambda thing, word=word: container(thing)["args"].append(word),
+            )
             self.finds(options.problems, objects, expected)
 
     def test_helm_and_kustomize_that_differ(self):
@@ -222,8 +258,14 @@ class Planted(unittest.TestCase):
             container(thing)["ports"][0]["containerPort"] = 7001
 
         objects = planted("sim", "Deployment", "homing-worker", change)
-        self.finds(lambda objects: same.problems(objects, rendered("sim")), objects, "containerPort: kustomize has 7001")
-        self.finds(lambda objects: same.problems(objects, rendered("sim")), objects[1:], "only Helm has it")
+        self.finds(
+            lambda objects: same.problems(objects, rendered("sim")),
+            objects,
+            "containerPort: kustomize has 7001",
+        )
+        self.finds(
+            lambda objects: same.problems(objects, rendered("sim")), objects[1:], "only Helm has it"
+        )
 
     def test_a_key_that_is_there_twice(self):
         with self.assertRaisesRegex(Exception, "`a` twice"):
@@ -234,17 +276,27 @@ class Planted(unittest.TestCase):
         self.assertEqual(list(terraform.problems(texts)), [])
         for old, new, expected in [
             ("var.gpu_size", "var.gpu_slug", "var.gpu_slug: not declared"),
-            ("digitalocean_vpc.homing.id", "digitalocean_vpc.main.id", "digitalocean_vpc.main: not declared"),
+            (
+                "digitalocean_vpc.homing.id",
+                "digitalocean_vpc.main.id",
+                "digitalocean_vpc.main: not declared",
+            ),
             ("performance_tier", "tier", "the provider has no tier"),
             ("  vpc_id           = digitalocean_vpc.homing.id\n", "", "vpc_id is missing"),
-            ("node_count = var.management_nodes", "nodes_count = var.management_nodes", "has no nodes_count"),
+            (
+                "node_count = var.management_nodes",
+                "nodes_count = var.management_nodes",
+                "has no nodes_count",
+            ),
             ('performance_tier = "high"', 'performance_tier = "high', "main.tf"),
         ]:
             changed = {name: text.replace(old, new) for name, text in texts.items()}
             self.assertNotEqual(changed, texts, old)
             self.finds(terraform.problems, changed, expected)
         wrong = {"outputs.tf": texts["outputs.tf"].replace("mount_path", "mountpath")}
-        self.finds(terraform.problems, texts | wrong, "mountpath: the provider has no such attribute")
+        self.finds(
+            terraform.problems, texts | wrong, "mountpath: the provider has no such attribute"
+        )
 
     def test_tools_are_asked(self):
         self.assertEqual(containers.said("true"), [])
@@ -254,7 +306,9 @@ class Planted(unittest.TestCase):
     def test_the_specification_is_in_the_graph(self):
         graph = find(rendered("dynamo"), "DynamoGraphDeployment", "llama-70b")
         self.assertEqual(graph["metadata"]["annotations"], {"nvidia.com/enable-grove": "true"})
-        frontend, worker = (graph["spec"]["services"][name] for name in ["Frontend", "TrtllmWorker"])
+        frontend, worker = (
+            graph["spec"]["services"][name] for name in ["Frontend", "TrtllmWorker"]
+        )
         self.assertEqual((frontend["replicas"], worker["replicas"]), (1, 3))
         self.assertIn({"name": "DYN_ROUTER_MODE", "value": "kv"}, frontend["envs"])
         self.assertIn({"name": "DYN_KV_CACHE_BLOCK_SIZE", "value": "32"}, frontend["envs"])

@@ -25,7 +25,7 @@ SHA = hashlib.sha256(WEIGHTS).hexdigest()
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """A hub, a bucket and a host that the hub redirects to, by path. What it does wrong is set by a test."""
+    """A hub, a bucket and a host that the hub redirects to. A test sets what it does wrong."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
@@ -47,7 +47,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         server, path = self.server, urllib.parse.urlsplit(self.path).path
         query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
-        server.asked.append((self.path, self.headers.get("Range"), self.headers.get("Authorization")))
+        server.asked.append(
+            (self.path, self.headers.get("Range"), self.headers.get("Authorization"))
+        )
         if path == "/api/models/owner/name/revision/main":
             self.answer(json.dumps({"sha": "abc"}).encode())
         elif path == "/api/models/owner/name/tree/abc" and "cursor" not in query:
@@ -59,7 +61,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(json.dumps(entries).encode(), {"Link": following})
         elif path == "/api/models/owner/name/tree/abc":
             weights = {"oid": server.sha, "size": server.size}
-            entry = {"type": "file", "path": "deep/weights", "size": server.size, "oid": "w" * 40, "lfs": weights}
+            entry = {
+                "type": "file",
+                "path": "deep/weights",
+                "size": server.size,
+                "oid": "w" * 40,
+                "lfs": weights,
+            }
             self.answer(json.dumps([entry]).encode())
         elif path == "/owner/name/resolve/abc/deep/weights" and server.elsewhere:
             self.send_response(302)
@@ -70,12 +78,22 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif path == "/owner/name/resolve/abc/config.json":
             self.content(CONFIG)
         elif path == "/bucket":
-            more = "" if "continuation-token" in query else "<NextContinuationToken>t</NextContinuationToken>"
-            listed = "<Contents><Key>models/m/</Key><Size>0</Size></Contents>" if more else (
-                f'<Contents><Key>models/m/weights</Key><Size>{server.size}</Size><ETag>"e"</ETag></Contents>'
+            more = (
+                ""
+                if "continuation-token" in query
+                else "<NextContinuationToken>t</NextContinuationToken>"
+            )
+            listed = (
+                "<Contents><Key>models/m/</Key><Size>0</Size></Contents>"
+                if more
+                else (
+                    f'<Contents><Key>models/m/weights</Key><Size>{server.size}</Size><ETag>"e"</ETag></Contents>'
+                )
             )
             namespace = "http://s3.amazonaws.com/doc/2006-03-01/"
-            self.answer(f'<ListBucketResult xmlns="{namespace}">{listed}{more}</ListBucketResult>'.encode())
+            self.answer(
+                f'<ListBucketResult xmlns="{namespace}">{listed}{more}</ListBucketResult>'.encode()
+            )
         else:
             self.send_error(404)
 
@@ -88,7 +106,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def content(self, body):
-        start = int(self.headers["Range"].removeprefix("bytes=").removesuffix("-")) if self.server.ranges else 0
+        start = (
+            int(self.headers["Range"].removeprefix("bytes=").removesuffix("-"))
+            if self.server.ranges
+            else 0
+        )
         self.send_response(206 if self.server.ranges else 200)
         self.send_header("Content-Length", str(len(body) - start))
         self.end_headers()
@@ -117,11 +139,17 @@ class Loading(unittest.TestCase):
         said = io.StringIO()
         places = {"HF_ENDPOINT": self.server.address(), "AWS_ENDPOINT_URL": self.server.address()}
         with contextlib.redirect_stdout(said):
-            load_model.main(places | {"SOURCE": source, "DESTINATION": str(self.folder)} | environment)
+            load_model.main(
+                places | {"SOURCE": source, "DESTINATION": str(self.folder)} | environment
+            )
         return said.getvalue()
 
     def files(self):
-        return {str(path.relative_to(self.folder)): path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
+        return {
+            str(path.relative_to(self.folder)): path.read_bytes()
+            for path in self.folder.rglob("*")
+            if path.is_file()
+        }
 
     def ranges(self):
         return [asked[1] for asked in self.server.asked if asked[0].endswith("weights")]
@@ -191,9 +219,18 @@ class Loading(unittest.TestCase):
 
     def test_a_bucket(self):
         self.server.breaks = 1
-        self.load("s3://bucket/models/m", AWS_ACCESS_KEY_ID="k", AWS_SECRET_ACCESS_KEY="s", AWS_REGION="nyc3")
+        self.load(
+            "s3://bucket/models/m",
+            AWS_ACCESS_KEY_ID="k",
+            AWS_SECRET_ACCESS_KEY="s",
+            AWS_REGION="nyc3",
+        )
         self.assertEqual(self.files(), {"weights": WEIGHTS})
-        self.assertTrue(all(asked[2].startswith("AWS4-HMAC-SHA256 Credential=k/") for asked in self.server.asked))
+        self.assertTrue(
+            all(
+                asked[2].startswith("AWS4-HMAC-SHA256 Credential=k/") for asked in self.server.asked
+            )
+        )
 
     def test_what_does_not_help_to_repeat_is_said(self):
         for source in ["hf://owner/other", "ftp://x", "s3://", "hf://"]:
@@ -203,14 +240,19 @@ class Loading(unittest.TestCase):
             load_model.inside(self.folder, "../../etc/passwd")
 
     def test_the_signature_is_that_of_the_published_example(self):
-        bucket = load_model.Bucket("examplebucket", {
-            "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
-            "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
-        })
+        bucket = load_model.Bucket(
+            "examplebucket",
+            {
+                "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
+                "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+            },
+        )
         host = "examplebucket.s3.amazonaws.com"
         headers = bucket.signed(host, "/test.txt", "", {"Range": "bytes=0-9"}, "20130524T000000Z")
         expected = "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"
-        self.assertTrue(headers["Authorization"].endswith(f"Signature={expected}"), headers["Authorization"])
+        self.assertTrue(
+            headers["Authorization"].endswith(f"Signature={expected}"), headers["Authorization"]
+        )
 
 
 if __name__ == "__main__":

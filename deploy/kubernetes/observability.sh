@@ -4,8 +4,8 @@
 #
 #   deploy/kubernetes/observability.sh | kubectl apply --server-side -f -
 #
-# Server-side, because the dashboards are larger than the note that a plain apply leaves on an object.
-# Printed and not kept: dashboards/ is the only copy.
+# Server-side, because the dashboards are larger than the note that a plain apply leaves on an
+# object. Printed and not kept: dashboards/ is the only copy.
 set -eu
 cd "$(dirname "$0")/../../dashboards"
 

@@ -42,8 +42,8 @@ resource "digitalocean_kubernetes_cluster" "homing" {
   }
 }
 
-# DOKS installs the driver and the device plugin, and taints these nodes with nvidia.com/gpu, so that
-# only what tolerates it runs on them.
+# DOKS installs the driver and the device plugin, and taints these nodes with nvidia.com/gpu, so
+# that only what tolerates it runs on them.
 resource "digitalocean_kubernetes_node_pool" "gpu" {
   count = var.gpu_nodes > 0 ? 1 : 0
 

@@ -82,9 +82,13 @@ class Hub:
 
     def files(self):
         """All files of one commit: a branch that moves meanwhile must not give half of each."""
-        described = self.json(f"{self.endpoint}/api/models/{self.repository}/revision/{self.quoted(self.revision)}")[0]
+        described = self.json(
+            f"{self.endpoint}/api/models/{self.repository}/revision/{self.quoted(self.revision)}"
+        )[0]
         self.revision = described["sha"]
-        address = f"{self.endpoint}/api/models/{self.repository}/tree/{self.revision}?recursive=true"
+        address = (
+            f"{self.endpoint}/api/models/{self.repository}/tree/{self.revision}?recursive=true"
+        )
         while address:
             entries, address = self.json(address)
             for entry in entries:
@@ -94,7 +98,9 @@ class Hub:
                     yield RemoteFile(entry["path"], entry["size"], sha256, sha256 or entry["oid"])
 
     def open(self, file, start):
-        address = f"{self.endpoint}/{self.repository}/resolve/{self.revision}/{self.quoted(file.path)}"
+        address = (
+            f"{self.endpoint}/{self.repository}/resolve/{self.revision}/{self.quoted(file.path)}"
+        )
         return get(address, self.headers | {"Range": f"bytes={start}-"})
 
     def json(self, address):
@@ -142,7 +148,9 @@ class Bucket:
 
     def get(self, path, query, headers):
         path = urllib.parse.quote(path)
-        encoded = urllib.parse.urlencode(sorted(query.items()), quote_via=urllib.parse.quote, safe="")
+        encoded = urllib.parse.urlencode(
+            sorted(query.items()), quote_via=urllib.parse.quote, safe=""
+        )
         address = f"{self.endpoint}{path}" + (f"?{encoded}" if encoded else "")
         if self.key and self.secret:
             host = urllib.parse.urlsplit(self.endpoint).netloc
@@ -165,7 +173,9 @@ class Bucket:
             key = hmac.digest(key, part.encode(), "sha256")
         signature = hmac.digest(key, to_sign.encode(), "sha256").hex()
         credential = f"AWS4-HMAC-SHA256 Credential={self.key}/{scope}"
-        return headers | {"Authorization": f"{credential},SignedHeaders={listed},Signature={signature}"}
+        return headers | {
+            "Authorization": f"{credential},SignedHeaders={listed},Signature={signature}"
+        }
 
 
 def source_of(place, environment):
@@ -195,7 +205,7 @@ def part_of(target, file):
 
 
 def load(source, folder, file):
-    """One file, with as many attempts as a bad line needs; each goes on where the last one ended."""
+    """One file, with several attempts; each goes on where the last one ended."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return fetch(source, folder, file)
