@@ -191,7 +191,8 @@ def environment(pod, container, secrets, maps):
     for variable in container.get("env", []):
         reference = variable.get("valueFrom", {}).get("secretKeyRef")
         if reference and reference["key"] not in secrets.get(reference["name"], ()):
-            yield f"{pod.owner}: secret {reference['name']}/{reference['key']} is not in deploy/README.md"
+            secret = f"{reference['name']}/{reference['key']}"
+            yield f"{pod.owner}: secret {secret} is not in deploy/README.md"
         reference = variable.get("valueFrom", {}).get("configMapKeyRef")
         if reference and reference["name"] not in maps:
             yield f"{pod.owner}: no ConfigMap {reference['name']}"

@@ -3,7 +3,9 @@
 import copy
 import functools
 import json
+import pathlib
 import re
+import tempfile
 import unittest
 
 import containers
@@ -252,6 +254,16 @@ class Planted(unittest.TestCase):
                 lambda thing, word=word: container(thing)["args"].append(word),
             )
             self.finds(options.problems, objects, expected)
+
+    def test_a_program_without_an_option_or_a_command(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "homing"
+            program.write_text('#!/bin/sh\n[ "$1" = worker ] && echo "  --host <HOST>"\n')
+            program.chmod(0o755)
+            found, absent = options.of_program(program)
+        self.assertIn("options.json: `homing worker` has no --port", found)
+        self.assertNotIn("options.json: `homing worker` has no --host", found)
+        self.assertEqual(absent, ["frontend", "loadgen"])
 
     def test_helm_and_kustomize_that_differ(self):
         def change(thing):
