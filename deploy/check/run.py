@@ -48,7 +48,7 @@ def kubernetes():
         for check in [references, network, security, options]:
             found += [f"{name}: {problem}" for problem in check.problems(objects)]
         print(f"{name}: {len(objects)} objects")
-    for name in render.CHARTS.keys() & render.OVERLAYS.keys():
+    for name in sorted(render.CHARTS.keys() & render.OVERLAYS.keys()):
         one, other = rendered[f"kustomize {name}"], rendered[f"helm {name}"]
         found += [f"{name}: {problem}" for problem in same.problems(one, other)]
     lint = [render.TOOLS / "helm", "lint", "--strict", "--quiet", render.DEPLOY / "helm/homing"]
