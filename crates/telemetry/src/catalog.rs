@@ -18,6 +18,7 @@ use std::sync::LazyLock;
 mod buckets;
 mod definitions;
 mod engine;
+mod engines;
 mod frontend;
 mod loadgen;
 mod net;
@@ -26,6 +27,7 @@ mod worker;
 
 pub use definitions::{DEFINITIONS, Definition};
 pub use engine::metrics::*;
+pub use engines::metrics::*;
 pub use frontend::metrics::*;
 pub use loadgen::metrics::*;
 pub use net::metrics::*;
@@ -137,10 +139,11 @@ macro_rules! metrics {
 }
 use metrics;
 
-static STAGES: [Stage; 6] = [
+static STAGES: [Stage; 7] = [
     frontend::STAGE,
     router::STAGE,
     net::STAGE,
+    engines::STAGE,
     worker::STAGE,
     engine::STAGE,
     loadgen::STAGE,

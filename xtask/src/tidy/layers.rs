@@ -13,7 +13,7 @@ const LAYERS: [&[&str]; 4] = [
     &["contract", "openai", "telemetry", "etcd"],
     &["preprocess", "router", "transport", "engine", "loadgen"],
     &[
-        "frontend", "worker", "console", "sweep", "llama", "net", "dynamo",
+        "frontend", "worker", "console", "sweep", "llama", "net", "dynamo", "engines",
     ],
     &["homing", "rivals"],
 ];

@@ -1,0 +1,244 @@
+//! Events over ZeroMQ, as vLLM and SGLang publish them.
+//!
+//! ```text
+//! SUB     [topic][number of the batch, u64 BE][batch]
+//! replay  DEALER asks [][first number wanted, u64 BE]
+//!         ROUTER answers [][topic?][number][batch] …, and at the end [][…][-1][]
+//! ```
+//!
+//! A gap is filled by asking for what is missing. If the engine no longer has it, everything
+//! the engine was thought to hold is forgotten: a missed removal would otherwise be believed
+//! for ever. While nothing comes, the replay socket is asked now and then whether anything has
+//! been missed, because the loss of the last batch leaves no gap.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tracing::{debug, warn};
+use zeromq::{DealerSocket, Socket as _, SocketRecv as _, SocketSend as _, SubSocket, ZmqMessage};
+
+use super::EventError;
+use crate::holdings::Holdings;
+use crate::metrics::EngineMetrics;
+use crate::mirror::Misfit;
+use crate::sequence::{Sequence, Verdict};
+use crate::spec::EngineSpec;
+use crate::wire::msgpack::{self, Batch};
+
+/// What ends a replay.
+const END: u64 = u64::MAX;
+/// After an error of the socket.
+const PAUSE: Duration = Duration::from_millis(200);
+/// More batches than an engine keeps.
+const MOST_REPLAYED: usize = 1 << 20;
+
+pub(crate) struct Listener {
+    socket: SubSocket,
+    replay: Option<String>,
+    patience: Duration,
+    sequence: Sequence,
+    holdings: Arc<Holdings>,
+    metrics: EngineMetrics,
+}
+
+impl Listener {
+    /// Subscribes, and takes in what the engine has kept from before. `None` where there are
+    /// no events to be had.
+    pub(crate) async fn connect(
+        spec: &EngineSpec,
+        patience: Duration,
+        holdings: &Arc<Holdings>,
+        metrics: &EngineMetrics,
+    ) -> Result<Option<Self>, EventError> {
+        let Some(events) = &spec.events else {
+            return Ok(None);
+        };
+        let failed = |detail: String| EventError::Socket {
+            option: "events",
+            address: events.clone(),
+            detail,
+        };
+        let mut socket = SubSocket::new();
+        let connecting = async {
+            socket.connect(events).await?;
+            socket.subscribe(&spec.topic).await
+        };
+        let connected = tokio::time::timeout(patience, connecting).await;
+        let connected = connected.map_err(|_| failed("nobody listens there".to_owned()))?;
+        connected.map_err(|error| failed(error.to_string()))?;
+        let mut listener = Self {
+            socket,
+            replay: spec.replay.clone(),
+            patience,
+            sequence: Sequence::default(),
+            holdings: Arc::clone(holdings),
+            metrics: metrics.clone(),
+        };
+        listener.catch_up().await?;
+        Ok(Some(listener))
+    }
+
+    /// Listens until the engine's blocks turn out not to fit.
+    pub(crate) async fn run(mut self) -> Misfit {
+        loop {
+            let heard = tokio::time::timeout(self.patience, self.socket.recv()).await;
+            let taken = match heard {
+                Ok(Ok(message)) => self.hear(message).await,
+                Ok(Err(error)) => {
+                    debug!(%error, "ZeroMQ");
+                    tokio::time::sleep(PAUSE).await;
+                    Ok(())
+                }
+                Err(_) => self.catch_up().await,
+            };
+            if let Err(misfit) = taken {
+                return misfit;
+            }
+        }
+    }
+
+    async fn hear(&mut self, message: ZmqMessage) -> Result<(), Misfit> {
+        let Some((number, payload)) = numbered(message) else {
+            self.metrics.malformed();
+            return Ok(());
+        };
+        let Some(batch) = self.decode(number, &payload) else {
+            return Ok(());
+        };
+        match self.sequence.judge(number, batch.at) {
+            Verdict::Duplicate => return Ok(()),
+            Verdict::Next => {}
+            Verdict::Gap { from } => self.fill(from, number).await?,
+            Verdict::Restart => {
+                debug!(worker = %self.holdings.worker(), "the engine has begun anew");
+                self.holdings.restart();
+                self.sequence = Sequence::default();
+                if number > 0 && self.replay.is_some() {
+                    self.fill(0, number).await?;
+                }
+            }
+        }
+        self.take(number, &batch)
+    }
+
+    /// A batch that cannot be read may have said anything.
+    fn decode(&mut self, number: u64, payload: &[u8]) -> Option<Batch> {
+        match msgpack::decode(payload) {
+            Ok(batch) => Some(batch),
+            Err(error) => {
+                warn!(worker = %self.holdings.worker(), %error, number, "cache events are not understood");
+                self.metrics.malformed();
+                self.holdings.miss();
+                self.sequence.took(number, 0.0);
+                None
+            }
+        }
+    }
+
+    fn take(&mut self, number: u64, batch: &Batch) -> Result<(), Misfit> {
+        self.holdings.apply(&batch.events)?;
+        self.sequence.took(number, batch.at);
+        Ok(())
+    }
+
+    /// Asks for the batches between, or forgets.
+    async fn fill(&mut self, from: u64, end: u64) -> Result<(), Misfit> {
+        let missed: Vec<_> = self.replayed(from).await;
+        let missed: Vec<_> = missed
+            .into_iter()
+            .filter(|(number, _)| *number < end)
+            .collect();
+        self.take_replayed(from, missed, Some(end))
+    }
+
+    /// Asks whether there is anything that was not heard.
+    async fn catch_up(&mut self) -> Result<(), Misfit> {
+        if self.replay.is_none() {
+            return Ok(());
+        }
+        let first = self.sequence.next();
+        let missed = self.replayed(first.unwrap_or(0)).await;
+        match (first, missed.first()) {
+            (_, None) => Ok(()),
+            // Before anything is known, nothing can be wrong.
+            (None, Some((number, _))) => {
+                let from = *number;
+                self.take_replayed(from, missed, None)
+            }
+            (Some(first), Some(_)) => self.take_replayed(first, missed, None),
+        }
+    }
+
+    /// Takes in batches that should begin at `from` and go on to `end`.
+    fn take_replayed(
+        &mut self,
+        from: u64,
+        missed: Vec<(u64, Bytes)>,
+        end: Option<u64>,
+    ) -> Result<(), Misfit> {
+        let whole = missed
+            .iter()
+            .map(|(number, _)| *number)
+            .eq(from..end.unwrap_or(from + missed.len() as u64));
+        if !whole {
+            self.holdings.miss();
+        }
+        if self.sequence.next().is_some() {
+            self.metrics.gap(whole);
+        }
+        for (number, payload) in missed {
+            let Some(batch) = self.decode(number, &payload) else {
+                continue;
+            };
+            self.take(number, &batch)?;
+        }
+        Ok(())
+    }
+
+    /// What the engine has kept from a number on; nothing if it cannot be asked.
+    async fn replayed(&self, from: u64) -> Vec<(u64, Bytes)> {
+        let Some(replay) = &self.replay else {
+            return Vec::new();
+        };
+        match tokio::time::timeout(self.patience, ask(replay, from)).await {
+            Ok(Ok(mut batches)) => {
+                batches.retain(|(number, _)| *number >= from);
+                batches
+            }
+            Ok(Err(error)) => {
+                warn!(worker = %self.holdings.worker(), %error, "no replay");
+                Vec::new()
+            }
+            Err(_) => {
+                debug!(worker = %self.holdings.worker(), "no replay in time");
+                Vec::new()
+            }
+        }
+    }
+}
+
+async fn ask(replay: &str, from: u64) -> Result<Vec<(u64, Bytes)>, zeromq::ZmqError> {
+    let mut socket = DealerSocket::new();
+    socket.connect(replay).await?;
+    let number = Bytes::copy_from_slice(&from.to_be_bytes());
+    let question = ZmqMessage::try_from(vec![Bytes::new(), number]).expect("there are parts");
+    socket.send(question).await?;
+    let mut batches = Vec::new();
+    while batches.len() < MOST_REPLAYED {
+        match numbered(socket.recv().await?) {
+            Some((END, _)) => break,
+            Some(batch) => batches.push(batch),
+            None => {}
+        }
+    }
+    Ok(batches)
+}
+
+/// The last two parts of a message: a batch and its number. What comes before them differs.
+fn numbered(message: ZmqMessage) -> Option<(u64, Bytes)> {
+    let mut parts = message.into_vec();
+    let payload = parts.pop()?;
+    let number = parts.pop()?;
+    Some((u64::from_be_bytes(number[..].try_into().ok()?), payload))
+}

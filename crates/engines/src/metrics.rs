@@ -1,0 +1,69 @@
+//! What is counted about one engine.
+
+use telemetry::{Counter, Registry, catalog};
+
+use crate::mirror::Tally;
+
+#[derive(Clone, Debug)]
+pub(crate) struct EngineMetrics {
+    registry: Registry,
+    engine: String,
+    pub(crate) joined: Counter,
+    pub(crate) lost: Counter,
+    pub(crate) answers: Counter,
+    pub(crate) mismatches: Counter,
+}
+
+impl EngineMetrics {
+    pub(crate) fn new(registry: &Registry, engine: &str) -> Self {
+        let counter = |metric| registry.counter(metric, &[engine]);
+        Self {
+            registry: registry.clone(),
+            engine: engine.to_owned(),
+            joined: counter(&catalog::ENGINES_JOINED_TOTAL),
+            lost: counter(&catalog::ENGINES_LOST_TOTAL),
+            answers: counter(&catalog::ENGINES_ANSWERS_TOTAL),
+            mismatches: counter(&catalog::ENGINES_CACHED_MISMATCHES_TOTAL),
+        }
+    }
+
+    /// Events lost, and whether they could be had again.
+    pub(crate) fn gap(&self, repaired: bool) {
+        let outcome = if repaired { "replayed" } else { "forgotten" };
+        let labels = [self.engine.as_str(), outcome];
+        self.registry
+            .counter(&catalog::ENGINES_EVENT_GAPS_TOTAL, &labels)
+            .inc();
+    }
+
+    pub(crate) fn malformed(&self) {
+        self.count("malformed", 1);
+    }
+
+    pub(crate) fn tally(&self, tally: &Tally) {
+        for (outcome, count) in [
+            ("stored", tally.stored_blocks),
+            ("removed", tally.removed_blocks),
+            ("cleared", tally.cleared),
+            ("unknown_parent", tally.unknown_parent),
+            ("unknown_block", tally.unknown_block),
+            ("other_medium", tally.other_medium),
+            ("other_group", tally.other_group),
+            ("other_key", tally.other_key),
+            ("partial", tally.partial),
+            ("overflow", tally.overflows),
+        ] {
+            self.count(outcome, count);
+        }
+    }
+
+    /// Rare enough to be looked up each time: batches come once a step.
+    fn count(&self, outcome: &str, count: u64) {
+        if count > 0 {
+            let labels = [self.engine.as_str(), outcome];
+            self.registry
+                .counter(&catalog::ENGINES_EVENT_BLOCKS_TOTAL, &labels)
+                .add(count);
+        }
+    }
+}
