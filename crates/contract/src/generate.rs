@@ -88,7 +88,8 @@ pub struct TokenChunk {
     pub tokens: SmallVec<[TokenId; 4]>,
     /// Parallel to `tokens`, or empty.
     pub logprobs: Vec<TokenLogprob>,
-    /// Present in the first chunk only.
+    /// Present in the first chunk, and once more in the last where only then it is known how
+    /// many tokens were cached and the first had said otherwise.
     pub started: Option<Started>,
     /// Present in the last chunk only.
     pub finish: Option<FinishReason>,

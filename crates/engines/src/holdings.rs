@@ -222,7 +222,12 @@ impl Holdings {
                 if let Some(found) = found.filter(|found| *found < work.expected_blocks) {
                     changes.extend(estimate.correct(&work.chain, found));
                 }
-                let whole = [&work.prompt[..], &ended.tokens].concat();
+                // The last token was never an input, so nothing of it is in the cache.
+                let inputs = ended
+                    .tokens
+                    .split_last()
+                    .map_or(&[][..], |(_, inputs)| inputs);
+                let whole = [&work.prompt[..], inputs].concat();
                 changes.extend(estimate.answered(&self.owner.cut.chain(&whole, work.seed)));
             }
         }
