@@ -54,6 +54,15 @@ enum JoinError {
     Misfit(#[from] Misfit),
 }
 
+/// Why an engine is no worker any more.
+#[derive(Debug, thiserror::Error)]
+enum End {
+    #[error("it does not answer: {0}")]
+    Silent(String),
+    #[error(transparent)]
+    Misfit(Misfit),
+}
+
 /// The engines of a frontend.
 #[derive(Clone, Debug)]
 pub struct Engines {
@@ -91,6 +100,7 @@ impl Engines {
                 roster: roster.clone(),
                 tasks: tasks.clone(),
                 epoch: 0,
+                refused: None,
                 complained: None,
                 spec,
             };
@@ -117,6 +127,8 @@ struct Keeper {
     tasks: TaskTracker,
     /// Counts the times it joined.
     epoch: u64,
+    /// Its events have shown that it does not fit. True until it starts again.
+    refused: Option<Misfit>,
     /// What was last logged, so that the same is not logged every second.
     complained: Option<String>,
 }
@@ -145,9 +157,13 @@ impl Keeper {
             match self.join().await {
                 Ok(session) => {
                     self.complained = None;
-                    let reason = self.stay(session).await;
+                    let end = self.stay(session).await;
                     self.metrics.lost.inc();
-                    warn!(engine = self.spec.display_name(), reason, "engine lost");
+                    let (engine, reason) = (self.spec.display_name(), end.to_string());
+                    warn!(engine, reason, "engine lost");
+                    if let End::Misfit(misfit) = end {
+                        self.refused = Some(misfit);
+                    }
                 }
                 Err(error) => self.complain(&error),
             }
@@ -164,8 +180,14 @@ impl Keeper {
         }
     }
 
-    async fn join(&self) -> Result<Session, JoinError> {
-        self.probe.healthy().await.map_err(JoinError::Silent)?;
+    async fn join(&mut self) -> Result<Session, JoinError> {
+        if let Err(error) = self.probe.healthy().await {
+            self.refused = None;
+            return Err(JoinError::Silent(error));
+        }
+        if let Some(misfit) = self.refused {
+            return Err(misfit.into());
+        }
         let about = self.probe.about().await;
         self.fits(&about)?;
         let (publisher, feed) = feed(self.settings.clock);
@@ -245,7 +267,7 @@ impl Keeper {
     }
 
     /// Stays until the engine is gone, and says why it is.
-    async fn stay(&self, mut session: Session) -> String {
+    async fn stay(&self, mut session: Session) -> End {
         let pace = self.settings.pace;
         let mut beats = tokio::time::interval(pace.beat);
         beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -255,14 +277,14 @@ impl Keeper {
         loop {
             tokio::select! {
                 misfit = &mut session.misfit, if listening => match misfit {
-                    Ok(misfit) => return misfit.to_string(),
+                    Ok(misfit) => return End::Misfit(misfit),
                     Err(_) => listening = false,
                 },
                 _ = beats.tick() => {
                     let (healthy, load) = tokio::join!(self.probe.healthy(), self.probe.load());
                     match healthy {
                         Ok(()) => heard = Instant::now(),
-                        Err(error) if heard.elapsed() >= pace.silence => return error,
+                        Err(error) if heard.elapsed() >= pace.silence => return End::Silent(error),
                         Err(error) => debug!(engine = self.spec.display_name(), error, "no answer"),
                     }
                     session.report(load);

@@ -62,7 +62,8 @@ async fn lost_events_are_asked_for_again() {
         })
         .await;
         let gaps = |outcome| bench.counted("homing_engines_event_gaps_total", &[outcome]);
-        assert_eq!((gaps("replayed"), gaps("forgotten")), (1.0, 0.0));
+        assert!(gaps("replayed") >= 1.0);
+        assert_eq!(gaps("forgotten"), 0.0);
     }
 }
 
@@ -242,4 +243,6 @@ async fn blocks_that_turn_out_to_be_of_another_size_end_it() {
     engine.works_on(&text(0));
     while member.feed.next().await.is_some() {}
     assert!(member.link.snapshot().await.is_err());
+    let waited = tokio::time::timeout(std::time::Duration::from_millis(300), bench.joined());
+    assert!(waited.await.is_err(), "it joined again");
 }

@@ -120,3 +120,12 @@ async fn a_reader_that_goes_away_costs_nothing() {
     assert_eq!(engine.seen().len(), 1);
     assert_eq!(bench.counted("homing_engines_answers_total", &[]), 0.0);
 }
+
+#[tokio::test]
+async fn two_engines_that_cannot_be_told_apart_are_refused() {
+    let start = |specs: [&str; 2]| Bench::try_start(&specs.map(str::to_owned)).err().unwrap();
+    let same = start(["openai=http://a:1", "vllm=http://a:1"]);
+    assert!(same.contains("id="), "{same}");
+    let same = start(["openai=http://a:1,name=x", "vllm=http://b:1,name=x"]);
+    assert!(same.contains("name x"), "{same}");
+}

@@ -9,7 +9,7 @@ use contract::{
     Clock, FrontendId, GenerateRequest, HashSeed, Hashing, LinkError, ModelName, OutputLimits,
     RequestId, Sampling, TokenChunk,
 };
-use engines::{EngineSettings, EngineSpec, Engines, Pace, Tokenize};
+use engines::{EngineSettings, EngineSpec, Engines, Pace, StartError, Tokenize};
 use frontend::{Access, FaultLimits, Frontend, FrontendConfig, Parts};
 use http_body_util::BodyExt as _;
 use preprocess::{PreprocessConfig, Preprocessor};
@@ -55,15 +55,20 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn start(specs: &[String]) -> Self {
+        Self::try_start(specs).unwrap()
+    }
+
+    pub(crate) fn try_start(specs: &[String]) -> Result<Self, String> {
         let (roster, changes) = roster();
         let registry = Registry::new();
         let stop = CancellationToken::new();
-        keep(specs, Clock::start(), &roster, (&registry, &stop));
-        Self {
+        let kept = keep(specs, Clock::start(), &roster, (&registry, &stop));
+        kept.map_err(|error| error.to_string())?;
+        Ok(Self {
             registry,
             changes,
             _stop: stop.drop_guard(),
-        }
+        })
     }
 
     pub(crate) async fn joined(&mut self) -> Member {
@@ -91,10 +96,11 @@ fn keep(
     clock: Clock,
     roster: &Roster,
     (registry, stop): (&Registry, &CancellationToken),
-) {
+) -> Result<(), StartError> {
     let specs: Vec<EngineSpec> = specs.iter().map(|spec| spec.parse().unwrap()).collect();
     let tasks = TaskTracker::new();
-    Engines::start(specs, &settings(clock), roster, registry, (&tasks, stop)).unwrap();
+    let engines = Engines::start(specs, &settings(clock), roster, registry, (&tasks, stop));
+    engines.map(|_| ())
 }
 
 pub(crate) fn request(prompt: &[u32], max_tokens: u32) -> GenerateRequest {
@@ -186,7 +192,7 @@ impl Service {
         let (roster, changes) = roster();
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let frontend = Frontend::start(config, parts, changes, (&tasks, &stop));
-        keep(specs, clock, &roster, (&registry, &stop));
+        keep(specs, clock, &roster, (&registry, &stop)).unwrap();
         let service = Self {
             router,
             frontend,
