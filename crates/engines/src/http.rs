@@ -16,7 +16,9 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 /// A connection is there within this or not at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The engines' servers close connections that are idle for five seconds; a request that meets
+/// a connection which is just being closed fails.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Nothing came back, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,8 +39,15 @@ impl fmt::Debug for Server {
     }
 }
 
+/// The header for a key; `None` if no header can carry it.
+pub(crate) fn bearer(key: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::try_from(format!("Bearer {key}")).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
 impl Server {
-    pub(crate) fn new(url: &str, key: Option<&str>) -> Self {
+    pub(crate) fn new(url: &str, key: Option<HeaderValue>) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -53,14 +62,10 @@ impl Server {
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(usize::MAX)
             .build(connector);
-        let key = key.and_then(|key| HeaderValue::try_from(format!("Bearer {key}")).ok());
         Self {
             client,
             url: url.to_owned(),
-            key: key.map(|mut key| {
-                key.set_sensitive(true);
-                key
-            }),
+            key,
         }
     }
 

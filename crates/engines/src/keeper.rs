@@ -23,7 +23,7 @@ use crate::events::poll::Poller;
 use crate::events::zmq::Listener;
 use crate::figures::{About, Load};
 use crate::holdings::{Holdings, Owner};
-use crate::http::Server;
+use crate::http::{Server, bearer};
 use crate::link::HttpLink;
 use crate::metrics::EngineMetrics;
 use crate::mirror::Misfit;
@@ -34,13 +34,15 @@ use crate::spec::{EngineKind, EngineSpec};
 /// Tokens of one step where the engine does not say: what vLLM takes by default.
 const USUAL_STEP_TOKENS: u32 = 8192;
 
-/// Two engines that cannot be told apart.
+/// Why engines cannot be kept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
     #[error("two engines have the id {0}: give one of them another with id=")]
     SameId(u64),
     #[error("two engines have the name {0}: give one of them another with name=")]
     SameName(String),
+    #[error("the engines' API key has characters that no header can carry")]
+    Key,
 }
 
 /// Why an engine does not join.
@@ -87,12 +89,16 @@ impl Engines {
                 return Err(StartError::SameName(spec.display_name()));
             }
         }
+        let key = match &settings.api_key {
+            Some(key) => Some(bearer(key).ok_or(StartError::Key)?),
+            None => None,
+        };
         let names = specs.iter().map(EngineSpec::display_name).collect();
         for spec in specs {
             let keeper = Keeper {
                 probe: Probe {
                     kind: spec.kind,
-                    server: Server::new(&spec.url, settings.api_key.as_deref()),
+                    server: Server::new(&spec.url, key.clone()),
                     patience: settings.pace.patience,
                 },
                 metrics: EngineMetrics::new(registry, &spec.display_name()),

@@ -44,6 +44,16 @@ impl Sequence {
         }
     }
 
+    /// Whether the engine's batch of this number is the one that was taken in last.
+    pub fn is_last(&self, number: u64, at: f64) -> bool {
+        self.next == Some(number.saturating_add(1)) && self.at.total_cmp(&at).is_eq()
+    }
+
+    /// The batch could not be read, and is over.
+    pub fn skip(&mut self, number: u64) {
+        self.next = Some(number.saturating_add(1));
+    }
+
     /// The batch has been taken in.
     pub fn took(&mut self, number: u64, at: f64) {
         self.next = Some(number.saturating_add(1));
@@ -71,6 +81,11 @@ mod tests {
         ] {
             assert_eq!(sequence.judge(number, at), expected, "{number} at {at}");
         }
+        assert!(sequence.is_last(7, 1.0));
+        assert!(!sequence.is_last(7, 2.0));
+        assert!(!sequence.is_last(6, 1.0));
+        sequence.skip(8);
+        assert_eq!(sequence.judge(8, 1.0), Verdict::Duplicate);
         sequence.took(u64::MAX, 3.0);
         assert_eq!(sequence.next(), Some(u64::MAX));
     }

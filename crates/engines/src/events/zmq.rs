@@ -8,8 +8,9 @@
 //!
 //! A gap is filled by asking for what is missing. If the engine no longer has it, everything
 //! the engine was thought to hold is forgotten: a missed removal would otherwise be believed
-//! for ever. While nothing comes, the replay socket is asked now and then whether anything has
-//! been missed, because the loss of the last batch leaves no gap.
+//! for ever. While nothing comes, the replay socket is asked now and then for the last batch
+//! that was heard: what comes after it has been missed, because the loss of the last batch
+//! leaves no gap, and if it is another one, or none, the engine has begun anew.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +41,8 @@ pub(crate) struct Listener {
     sequence: Sequence,
     holdings: Arc<Holdings>,
     metrics: EngineMetrics,
+    /// It has been logged that events are not understood.
+    complained: bool,
 }
 
 impl Listener {
@@ -74,6 +77,7 @@ impl Listener {
             sequence: Sequence::default(),
             holdings: Arc::clone(holdings),
             metrics: metrics.clone(),
+            complained: false,
         };
         listener.catch_up().await?;
         Ok(Some(listener))
@@ -111,9 +115,7 @@ impl Listener {
             Verdict::Next => {}
             Verdict::Gap { from } => self.fill(from, number).await?,
             Verdict::Restart => {
-                debug!(worker = %self.holdings.worker(), "the engine has begun anew");
-                self.holdings.restart();
-                self.sequence = Sequence::default();
+                self.begin_anew();
                 if number > 0 && self.replay.is_some() {
                     self.fill(0, number).await?;
                 }
@@ -127,10 +129,13 @@ impl Listener {
         match msgpack::decode(payload) {
             Ok(batch) => Some(batch),
             Err(error) => {
-                warn!(worker = %self.holdings.worker(), %error, number, "cache events are not understood");
+                if !std::mem::replace(&mut self.complained, true) {
+                    let worker = self.holdings.worker();
+                    warn!(%worker, %error, number, "cache events are not understood");
+                }
                 self.metrics.malformed();
                 self.holdings.miss();
-                self.sequence.took(number, 0.0);
+                self.sequence.skip(number);
                 None
             }
         }
@@ -142,32 +147,53 @@ impl Listener {
         Ok(())
     }
 
+    fn begin_anew(&mut self) {
+        debug!(worker = %self.holdings.worker(), "the engine has begun anew");
+        self.holdings.restart();
+        self.sequence = Sequence::default();
+    }
+
     /// Asks for the batches between, or forgets.
     async fn fill(&mut self, from: u64, end: u64) -> Result<(), Misfit> {
-        let missed: Vec<_> = self.replayed(from).await;
-        let missed: Vec<_> = missed
-            .into_iter()
-            .filter(|(number, _)| *number < end)
-            .collect();
+        let mut missed = self.replayed(from).await.unwrap_or_default();
+        missed.retain(|(number, _)| *number < end);
         self.take_replayed(from, missed, Some(end))
     }
 
     /// Asks whether there is anything that was not heard.
     async fn catch_up(&mut self) -> Result<(), Misfit> {
-        if self.replay.is_none() {
+        let last = self.sequence.next().map(|next| next.saturating_sub(1));
+        let Some(mut kept) = self.replayed(last.unwrap_or(0)).await else {
+            return Ok(());
+        };
+        let Some(last) = last else {
+            // Before anything is known, nothing can be wrong.
+            let from = kept.first().map_or(0, |(number, _)| *number);
+            return self.take_replayed(from, kept, None);
+        };
+        match kept.first() {
+            // It no longer has the last one, but later ones.
+            Some((number, _)) if *number > last => {}
+            Some((number, payload)) if self.is_last(*number, payload) => {
+                kept.remove(0);
+            }
+            Some(_) | None => {
+                self.begin_anew();
+                kept = self.replayed(0).await.unwrap_or_default();
+                let from = kept.first().map_or(0, |(number, _)| *number);
+                return self.take_replayed(from, kept, None);
+            }
+        }
+        if kept.is_empty() {
             return Ok(());
         }
-        let first = self.sequence.next();
-        let missed = self.replayed(first.unwrap_or(0)).await;
-        match (first, missed.first()) {
-            (_, None) => Ok(()),
-            // Before anything is known, nothing can be wrong.
-            (None, Some((number, _))) => {
-                let from = *number;
-                self.take_replayed(from, missed, None)
-            }
-            (Some(first), Some(_)) => self.take_replayed(first, missed, None),
-        }
+        self.take_replayed(last + 1, kept, None)
+    }
+
+    /// A batch that could not be read the first time cannot be told from another.
+    fn is_last(&self, number: u64, payload: &[u8]) -> bool {
+        let batch = msgpack::decode(payload);
+        batch.map_or(true, |batch| self.sequence.is_last(number, batch.at))
     }
 
     /// Takes in batches that should begin at `from` and go on to `end`.
@@ -180,7 +206,7 @@ impl Listener {
         let whole = missed
             .iter()
             .map(|(number, _)| *number)
-            .eq(from..end.unwrap_or(from + missed.len() as u64));
+            .eq(from..end.unwrap_or(from.saturating_add(missed.len() as u64)));
         if !whole {
             self.holdings.miss();
         }
@@ -196,23 +222,21 @@ impl Listener {
         Ok(())
     }
 
-    /// What the engine has kept from a number on; nothing if it cannot be asked.
-    async fn replayed(&self, from: u64) -> Vec<(u64, Bytes)> {
-        let Some(replay) = &self.replay else {
-            return Vec::new();
-        };
+    /// What the engine has kept from a number on; `None` if it cannot be asked.
+    async fn replayed(&self, from: u64) -> Option<Vec<(u64, Bytes)>> {
+        let replay = self.replay.as_ref()?;
         match tokio::time::timeout(self.patience, ask(replay, from)).await {
             Ok(Ok(mut batches)) => {
                 batches.retain(|(number, _)| *number >= from);
-                batches
+                Some(batches)
             }
             Ok(Err(error)) => {
-                warn!(worker = %self.holdings.worker(), %error, "no replay");
-                Vec::new()
+                debug!(worker = %self.holdings.worker(), %error, "no replay");
+                None
             }
             Err(_) => {
                 debug!(worker = %self.holdings.worker(), "no replay in time");
-                Vec::new()
+                None
             }
         }
     }

@@ -26,6 +26,20 @@ fn blocks_of(texts: &[Vec<u32>]) -> Vec<contract::BlockHash> {
     blocks
 }
 
+/// A subscription takes a moment to reach the engine, and what is published before is lost
+/// without a trace. Talks until something is heard, and wipes it away.
+async fn until_heard(engine: &StandIn, link: &dyn WorkerLink) {
+    let mut start = 100_000;
+    until("the engine is heard", async || {
+        start += 1000;
+        engine.works_on(&text(start));
+        !held(link).await.is_empty()
+    })
+    .await;
+    link.reset_cache().await.unwrap();
+    until("it is forgotten", async || held(link).await.is_empty()).await;
+}
+
 #[tokio::test]
 async fn what_was_there_before_is_learned_by_replay() {
     for kind in [EngineKind::Vllm, EngineKind::Sglang] {
@@ -52,7 +66,7 @@ async fn lost_events_are_asked_for_again() {
         engine.works_on(&text(0));
         let first = blocks_of(&[text(0)]);
         until("events come", async || held(&*member.link).await == first).await;
-        engine.loses([1, 2]);
+        engine.loses([0, 1]);
         for start in [1000, 2000, 3000] {
             engine.works_on(&text(start));
         }
@@ -87,10 +101,11 @@ async fn a_gap_that_cannot_be_filled_empties_the_picture_and_goes_on() {
     let engine = StandIn::start(Build::new(EngineKind::Vllm)).await;
     let mut bench = Bench::start(&[engine.spec_without_replay("")]);
     let member = bench.joined().await;
+    until_heard(&engine, &*member.link).await;
     engine.works_on(&text(0));
     let first = blocks_of(&[text(0)]);
     until("events come", async || held(&*member.link).await == first).await;
-    engine.loses([1]);
+    engine.loses([0]);
     engine.works_on(&text(1000));
     engine.works_on(&text(2000));
     let rest = blocks_of(&[text(2000)]);
@@ -121,7 +136,7 @@ async fn a_replay_that_has_forgotten_too_much_is_no_repair() {
     let first = blocks_of(&[text(0)]);
     until("events come", async || held(&*member.link).await == first).await;
     engine.keeps(1);
-    engine.loses([1, 2]);
+    engine.loses([0, 1]);
     for start in [1000, 2000, 3000] {
         engine.works_on(&text(start));
     }
@@ -245,4 +260,37 @@ async fn blocks_that_turn_out_to_be_of_another_size_end_it() {
     assert!(member.link.snapshot().await.is_err());
     let waited = tokio::time::timeout(std::time::Duration::from_millis(300), bench.joined());
     assert!(waited.await.is_err(), "it joined again");
+}
+
+#[tokio::test]
+async fn an_engine_that_starts_anew_holds_nothing_of_before() {
+    for replay in [true, false] {
+        let engine = StandIn::start(Build::new(EngineKind::Vllm)).await;
+        let spec = if replay {
+            engine.spec("")
+        } else {
+            engine.spec_without_replay("")
+        };
+        let mut bench = Bench::start(&[spec]);
+        let member = bench.joined().await;
+        until_heard(&engine, &*member.link).await;
+        for start in [0, 1000, 2000] {
+            engine.works_on(&text(start));
+        }
+        let before = blocks_of(&[text(0), text(1000), text(2000)]);
+        until("events come", async || held(&*member.link).await == before).await;
+        engine.begins_anew();
+        if replay {
+            until("it is noticed", async || {
+                held(&*member.link).await.is_empty()
+            })
+            .await;
+        }
+        engine.works_on(&text(3000));
+        let after = blocks_of(&[text(3000)]);
+        until("only the new is held", async || {
+            held(&*member.link).await == after
+        })
+        .await;
+    }
 }

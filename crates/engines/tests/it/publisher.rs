@@ -28,7 +28,10 @@ pub(crate) struct Publisher {
     pub(crate) replay: String,
     pub(crate) mishaps: Arc<Mutex<Mishaps>>,
     batches: mpsc::Sender<(u64, Bytes)>,
-    next: u64,
+    /// Number of the next batch.
+    pub(crate) next: u64,
+    life: u64,
+    kept: Kept,
     kind: EngineKind,
     block_size: usize,
 }
@@ -53,16 +56,25 @@ impl Publisher {
             Arc::clone(&kept),
             Arc::clone(&mishaps),
         ));
-        tasks.spawn(answer(replay, kept, kind));
+        tasks.spawn(answer(replay, Arc::clone(&kept), kind));
         Self {
             events: address,
             replay: replay_address,
             mishaps,
             batches,
             next: 0,
+            life: 0,
+            kept,
             kind,
             block_size,
         }
+    }
+
+    /// Counts from 0 again, with nothing kept.
+    pub(crate) fn begin_anew(&mut self) {
+        self.kept.lock().clear();
+        self.life += 1;
+        self.next = 0;
     }
 
     pub(crate) fn tell(&mut self, told: &[Told]) {
@@ -70,7 +82,7 @@ impl Publisher {
             return;
         }
         let events = told.iter().map(|told| self.event(told)).collect();
-        let time = 1_700_000_000.0 + self.next as f64;
+        let time = 1_700_000_000.0 + (self.life * 1000 + self.next) as f64;
         let batch = Value::Array(vec![Value::F64(time), Value::Array(events), Value::from(0)]);
         let mut bytes = Vec::new();
         rmpv::encode::write_value(&mut bytes, &batch).unwrap();

@@ -158,11 +158,12 @@ impl StandIn {
         self.shared.lock().mood = mood;
     }
 
-    /// Batches with these numbers will not be published.
-    pub(crate) fn loses(&self, numbers: impl IntoIterator<Item = u64>) {
+    /// Of the batches to come, those with these numbers will not be published; the next is 0.
+    pub(crate) fn loses(&self, soon: impl IntoIterator<Item = u64>) {
         let inner = self.shared.lock();
-        let mut mishaps = inner.publisher.as_ref().unwrap().mishaps.lock();
-        mishaps.unpublished = BTreeSet::from_iter(numbers);
+        let publisher = inner.publisher.as_ref().unwrap();
+        let numbers = soon.into_iter().map(|soon| publisher.next + soon);
+        publisher.mishaps.lock().unpublished = BTreeSet::from_iter(numbers);
     }
 
     /// So many batches are kept for replay.
@@ -183,6 +184,13 @@ impl StandIn {
 
     pub(crate) fn last(&self) -> Seen {
         self.seen().pop().unwrap()
+    }
+
+    /// Starts again, unnoticed: its cache is empty and its batches count from 0.
+    pub(crate) fn begins_anew(&self) {
+        let mut inner = self.shared.lock();
+        inner.cache.clear();
+        inner.publisher.as_mut().unwrap().begin_anew();
     }
 
     /// A request that came to the engine by another way.
