@@ -47,6 +47,7 @@ enum Step {
     Clippy,
     Build,
     Tests,
+    Chaos,
     Ui,
     Metrics,
     Dashboards,
@@ -157,6 +158,7 @@ impl Step {
             Self::Clippy => "clippy",
             Self::Build => "build",
             Self::Tests => "tests",
+            Self::Chaos => "chaos",
             Self::Ui => "ui",
             Self::Metrics => "metrics",
             Self::Dashboards => "dashboards",
@@ -174,6 +176,7 @@ impl Step {
             Self::Clippy => "no warning in any target",
             Self::Build => "everything, in the dev profile",
             Self::Tests => "unit, property and whole-cluster tests",
+            Self::Chaos => "faults in virtual time, a few hundred seeds",
             Self::Ui => "types, lints and unit tests of the web console",
             Self::Metrics => "promtool reads a live demo's /metrics",
             Self::Dashboards => "dashboards and rules, every query against a live Prometheus",
@@ -194,7 +197,12 @@ impl Step {
             Self::Deploy => &[Tool::Python, Tool::Node, Tool::Prometheus],
             Self::Ui => &[Tool::Node],
             Self::Browser => &[Tool::Node, Tool::Chromium, Tool::Prometheus],
-            Self::Format | Self::Tidy | Self::Clippy | Self::Build | Self::Licences => &[],
+            Self::Format
+            | Self::Tidy
+            | Self::Clippy
+            | Self::Build
+            | Self::Chaos
+            | Self::Licences => &[],
         }
     }
 
@@ -205,6 +213,7 @@ impl Step {
             Self::Clippy => cargo("clippy --workspace --all-targets --locked -- -D warnings")?,
             Self::Build => cargo("build --workspace --locked")?,
             Self::Tests => tests()?,
+            Self::Chaos => cargo("run --locked --package chaos -- --seeds 300")?,
             Self::Ui => ui::check()?,
             Self::Metrics => exposition::check()?,
             Self::Dashboards => dashboards::check()?,
@@ -322,6 +331,7 @@ mod tests {
             | Step::Browser
             | Step::Clients
             | Step::Deploy
+            | Step::Chaos
             | Step::Licences => unreachable!("a failure stops the run"),
         });
         let failure = failure.expect("the failure is handed on");
