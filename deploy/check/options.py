@@ -26,7 +26,7 @@ VARIABLES = {
     }
 }
 LISTS = {
-    "discovery": {"static", "kubernetes", "etcd", "none", "dynamo-kubernetes"},
+    "discovery": {"static", "kubernetes", "etcd", "dynamo-kubernetes"},
     "events": {"grpc", "nats", "zmq"},
 }
 
@@ -73,6 +73,8 @@ def of_option(owner, command, option, value):
         yield f"{owner}: `homing {command}` has no --{option}"
     elif option in LISTS and value not in LISTS[option]:
         yield f"{owner}: --{option} takes no {value}"
+    elif option == "advertise" and "/" in value:
+        yield f"{owner}: --advertise takes a host, not {value}"
     elif option == "profile" and not (ROOT / f"crates/engine/profiles/{value}.toml").is_file():
         yield f"{owner}: there is no profile {value}"
     elif option == "router-mode" and value and "$" not in value and value not in router_modes():

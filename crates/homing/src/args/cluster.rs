@@ -18,7 +18,7 @@ Examples:
 pub(super) const WORKER_EXAMPLES: &str = "\
 Examples:
   homing worker                                      on loopback, port 7000
-  homing worker --host 0.0.0.0 --advertise http://10.0.0.1:7000 --discovery etcd --etcd http://10.0.0.9:2379
+  homing worker --host 0.0.0.0 --advertise 10.0.0.1 --discovery etcd --etcd http://10.0.0.9:2379
   homing worker --port 0 --events nats --nats nats://10.0.0.9:4222";
 
 /// Options of the frontend.
@@ -37,10 +37,10 @@ pub(crate) struct FrontendArgs {
     #[arg(long, value_name = "FILE", help_heading = "Addresses")]
     pub(crate) api_key_file: Option<PathBuf>,
 
-    /// How workers are found: static, etcd
+    /// How workers are found: static, etcd, kubernetes
     ///
     /// static takes the list of --workers; etcd asks a server where workers register
-    /// themselves.
+    /// themselves; kubernetes watches the pods behind a headless Service.
     #[arg(long, value_enum, default_value_t = Discovery::Static, hide_possible_values = true, help_heading = "Workers")]
     pub(crate) discovery: Discovery,
     /// Addresses of the workers, separated by commas (static)
@@ -60,6 +60,12 @@ pub(crate) struct FrontendArgs {
         help_heading = "Workers"
     )]
     pub(crate) etcd: Vec<String>,
+    /// Headless Service that selects the workers' pods, with their port named grpc (kubernetes)
+    #[arg(long, value_name = "NAME", help_heading = "Workers")]
+    pub(crate) kubernetes_service: Option<String>,
+    /// Namespace of the Service; by default the pod's own (kubernetes)
+    #[arg(long, value_name = "NAMESPACE", help_heading = "Workers")]
+    pub(crate) kubernetes_namespace: Option<String>,
     /// Where NATS is, for workers that publish their events there
     #[arg(long, value_name = "URL", help_heading = "Workers")]
     pub(crate) nats: Option<String>,
@@ -136,7 +142,7 @@ pub(crate) struct WorkerArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
 
-    /// Where to register: static for nowhere, etcd
+    /// Where to register: etcd, or nowhere: static, kubernetes
     #[arg(long, value_enum, default_value_t = Discovery::Static, hide_possible_values = true, help_heading = "Cluster")]
     pub(crate) discovery: Discovery,
     /// Endpoints of etcd, separated by commas (etcd)
@@ -217,6 +223,7 @@ impl TlsArgs {
 pub(crate) enum Discovery {
     Static,
     Etcd,
+    Kubernetes,
 }
 
 /// How events travel.

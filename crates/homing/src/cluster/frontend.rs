@@ -9,12 +9,13 @@ use engine::sim::Profile;
 use etcd::Etcd;
 use frontend::{Access, ApiKeys, FaultLimits, Frontend, FrontendConfig, Parts};
 use net::connect::{ConnectConfig, Connector};
-use net::discovery;
+use net::discovery::{self, Addresses, KubernetesSettings};
 use net::registration::Expected;
 use preprocess::{PreprocessConfig, Preprocessor};
 use router::{Router, RouterConfig};
 use telemetry::{Registry, catalog};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use transport::roster;
@@ -154,15 +155,33 @@ async fn start(
         tls: args.tls.read()?,
     };
     let connector = Connector::new(connect, roster, &registry, (tasks, stop)).await?;
-    let addresses = match args.discovery {
-        Discovery::Static => discovery::list(BTreeSet::from_iter(args.workers.clone())),
-        Discovery::Etcd => {
-            let etcd = Etcd::connect(&args.etcd).context("--etcd")?;
-            discovery::etcd(&etcd, &args.cluster, (tasks, stop))
-        }
-    };
+    let addresses = discover(args, (tasks, stop)).await?;
     discovery::follow(connector, addresses);
     Ok(frontend)
+}
+
+/// Where the workers are, now and later.
+async fn discover(
+    args: &FrontendArgs,
+    (tasks, stop): (&TaskTracker, &CancellationToken),
+) -> anyhow::Result<mpsc::Receiver<Addresses>> {
+    match args.discovery {
+        Discovery::Static => Ok(discovery::list(BTreeSet::from_iter(args.workers.clone()))),
+        Discovery::Etcd => {
+            let etcd = Etcd::connect(&args.etcd).context("--etcd")?;
+            Ok(discovery::etcd(&etcd, &args.cluster, (tasks, stop)))
+        }
+        Discovery::Kubernetes => {
+            let service = args.kubernetes_service.clone();
+            let settings = KubernetesSettings {
+                service: service.context("no workers: say --kubernetes-service")?,
+                namespace: args.kubernetes_namespace.clone(),
+                tls: args.tls.tls_ca.is_some(),
+            };
+            let found = discovery::kubernetes(settings, (tasks, stop)).await;
+            found.context("--discovery kubernetes")
+        }
+    }
 }
 
 fn served(args: &FrontendArgs) -> anyhow::Result<Served> {
@@ -227,6 +246,10 @@ fn greet(args: &FrontendArgs, served: &Served, access: &Access, api: SocketAddr)
                 "as registered at {} in cluster {}",
                 args.etcd.join(", "),
                 args.cluster
+            ),
+            Discovery::Kubernetes => format!(
+                "pods behind the Service {}",
+                args.kubernetes_service.as_deref().unwrap_or_default()
             ),
         },
     ));

@@ -177,7 +177,8 @@ fn register(
     tasks: &Tasks,
 ) -> anyhow::Result<Option<Registered>> {
     match args.discovery {
-        Discovery::Static => Ok(None),
+        // Nobody needs to be told: a list names it, or Kubernetes knows its pods.
+        Discovery::Static | Discovery::Kubernetes => Ok(None),
         Discovery::Etcd => {
             let key = net::discovery::key(&args.cluster, registration.card.id);
             let registered = Registered::open(
