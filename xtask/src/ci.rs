@@ -8,11 +8,13 @@
 mod clients;
 mod dashboards;
 mod demo;
+mod deploy;
 mod exposition;
 mod http;
 mod npm;
 mod packages;
 mod process;
+mod python;
 mod ui;
 
 use std::path::PathBuf;
@@ -50,6 +52,7 @@ enum Step {
     Dashboards,
     Browser,
     Clients,
+    Deploy,
     Licences,
 }
 
@@ -159,6 +162,7 @@ impl Step {
             Self::Dashboards => "dashboards",
             Self::Browser => "browser",
             Self::Clients => "clients",
+            Self::Deploy => "deploy",
             Self::Licences => "licences",
         }
     }
@@ -175,6 +179,7 @@ impl Step {
             Self::Dashboards => "dashboards and rules, every query against a live Prometheus",
             Self::Browser => "the web console in Chromium, before a live demo",
             Self::Clients => "third-party clients against a live server",
+            Self::Deploy => "manifests, chart, image and Terraform, as far as a file can tell",
             Self::Licences => "licences, bans and sources of dependencies",
         }
     }
@@ -182,10 +187,11 @@ impl Step {
     fn tools(self) -> &'static [Tool] {
         match self {
             // The demo's own tests start a Prometheus beside it, those of discovery an etcd.
-            Self::Tests => &[Tool::Prometheus, Tool::Etcd],
+            Self::Tests => &[Tool::Prometheus, Tool::Etcd, Tool::Nats],
             Self::Metrics => &[Tool::Prometheus],
             Self::Dashboards => &[Tool::Prometheus, Tool::Node],
             Self::Clients => &[Tool::Python],
+            Self::Deploy => &[Tool::Python, Tool::Node, Tool::Prometheus],
             Self::Ui => &[Tool::Node],
             Self::Browser => &[Tool::Node, Tool::Chromium, Tool::Prometheus],
             Self::Format | Self::Tidy | Self::Clippy | Self::Build | Self::Licences => &[],
@@ -204,6 +210,7 @@ impl Step {
             Self::Dashboards => dashboards::check()?,
             Self::Browser => ui::browse()?,
             Self::Clients => clients::check()?,
+            Self::Deploy => deploy::check()?,
             Self::Licences => return licences(),
         }
         Ok(Verdict::Passed)
@@ -314,6 +321,7 @@ mod tests {
             | Step::Dashboards
             | Step::Browser
             | Step::Clients
+            | Step::Deploy
             | Step::Licences => unreachable!("a failure stops the run"),
         });
         let failure = failure.expect("the failure is handed on");

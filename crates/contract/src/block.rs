@@ -55,6 +55,15 @@ impl HashSeed {
         }
         Self(seed)
     }
+
+    /// As it travels.
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
 }
 
 impl LocalHash {

@@ -5,7 +5,7 @@
 //! on from its sequence number. Applying an event twice is harmless.
 
 use crate::block::{BlockHash, LocalHash};
-use crate::worker::{FrontendId, FrontendLoad, WorkerId, WorkerStatus};
+use crate::worker::{FrontendId, FrontendLoad, Lease, WorkerId, WorkerStatus};
 
 /// One change of a worker's reusable blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,9 +62,7 @@ pub enum FeedMessage {
     /// What every frontend has under way on the worker, the reader included.
     Loads(Vec<(FrontendId, FrontendLoad)>),
     /// How many requests the reader may have on the worker at once.
-    Lease {
-        slots: u32,
-    },
+    Lease(Lease),
     /// The worker takes nothing new; what it runs will finish.
     Draining,
 }

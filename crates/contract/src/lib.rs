@@ -23,7 +23,7 @@ pub mod random;
 pub mod token_stream;
 pub mod worker;
 
-pub use access::{Access, Denied};
+pub use access::{Access, ApiKeys, Denied};
 pub use block::{BlockHash, HASH_VERSION, HashSeed, LocalHash, block_chain, block_chain_ahead};
 pub use generate::{
     FinishReason, GenerateRequest, LinkError, OutputLimits, RequestId, Sampling, Started,
@@ -33,6 +33,6 @@ pub use kv_event::{FeedMessage, KvBatch, KvEvent, KvSnapshot, StoredBlock};
 pub use moment::{Clock, Moment};
 pub use token_stream::{ChunkSource, TokenSender, TokenStream, token_stream};
 pub use worker::{
-    FrontendId, FrontendLoad, GpuSpec, Hashing, ModelName, SpeculationCounts, WorkerCard, WorkerId,
-    WorkerStatus,
+    FrontendId, FrontendLoad, GpuSpec, Hashing, Lease, ModelName, SpeculationCounts, WorkerCard,
+    WorkerId, WorkerStatus,
 };

@@ -5,7 +5,7 @@
 //! discrete-event loop from its own, and both drive the same code.
 
 use std::ops::{Add, AddAssign, Sub};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
@@ -14,6 +14,8 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin: Instant,
+    /// Unix time at the origin, as far as this machine knows it.
+    unix_origin: Duration,
 }
 
 impl Clock {
@@ -21,11 +23,25 @@ impl Clock {
     pub fn start() -> Self {
         Self {
             origin: Instant::now(),
+            unix_origin: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or(Duration::ZERO),
         }
     }
 
     pub fn now(&self) -> Moment {
         Moment::ZERO + self.origin.elapsed()
+    }
+
+    /// A moment as other machines name it: time since 1970.
+    pub fn unix(&self, moment: Moment) -> Duration {
+        self.unix_origin + Duration::from_nanos(moment.0)
+    }
+
+    /// The moment that another machine means. What lies before this clock's start is its
+    /// start.
+    pub fn at_unix(&self, unix: Duration) -> Moment {
+        Moment::ZERO + unix.saturating_sub(self.unix_origin)
     }
 }
 

@@ -157,4 +157,14 @@ pub struct FrontendLoad {
     pub active_blocks: u32,
     /// Requests that wait for a slot, here or on another worker.
     pub waiting: u32,
+    /// The number of the lease that the frontend obeys, if it has heard of one.
+    pub lease: Option<u32>,
+}
+
+/// How many requests a frontend may have on a worker at once. The number tells a lease from
+/// earlier ones of the same size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    pub number: u32,
+    pub slots: u32,
 }

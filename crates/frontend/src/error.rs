@@ -65,6 +65,11 @@ impl ApiError {
             .code("model_not_found")
     }
 
+    pub(crate) fn unauthorized() -> Self {
+        let message = "This server needs an API key: `Authorization: Bearer KEY`.";
+        Self::new(StatusCode::UNAUTHORIZED, message).code("invalid_api_key")
+    }
+
     pub(crate) fn too_large(limit: usize) -> Self {
         let message = format!("The request body is larger than {limit} bytes.");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, message).code("request_too_large")

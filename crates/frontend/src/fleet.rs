@@ -123,9 +123,15 @@ impl Fleet {
     }
 
     fn joined(&self, member: Member, tasks: &TaskTracker, stop: &CancellationToken) {
-        let Member { card, link, feed } = member;
+        let Member {
+            card,
+            link,
+            feed,
+            warm,
+            lease,
+        } = member;
         let worker = card.id;
-        if let Err(error) = self.router.join(card.clone()) {
+        if let Err(error) = self.router.join_leased(card.clone(), lease) {
             warn!(%worker, %error, "worker refused");
             return;
         }
@@ -144,7 +150,7 @@ impl Fleet {
         };
         let stop = stop.clone();
         tasks.spawn(async move {
-            stop.run_until_cancelled(pump.run(feed)).await;
+            stop.run_until_cancelled(pump.run(feed, warm)).await;
         });
     }
 }
@@ -157,7 +163,10 @@ struct Pump {
 }
 
 impl Pump {
-    async fn run(self, mut feed: Feed) {
+    async fn run(self, mut feed: Feed, warm: bool) {
+        if warm && !self.resync().await {
+            return self.lost();
+        }
         while let Some(Delivery { message, published }) = feed.next().await {
             let Fleet { router, id, .. } = &self.fleet;
             let observed = match message {
@@ -174,8 +183,8 @@ impl Pump {
                     router.share(self.worker, *id, &loads);
                     continue;
                 }
-                FeedMessage::Lease { slots } => {
-                    router.lease(self.worker, slots);
+                FeedMessage::Lease(lease) => {
+                    router.lease(self.worker, lease);
                     continue;
                 }
                 FeedMessage::Draining => {

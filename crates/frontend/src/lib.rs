@@ -17,6 +17,7 @@
 //! | [`admission`] | the door |
 //! | [`control`] | looking into the server and changing it |
 //! | [`service`] | routes, health, models, metrics, listening |
+//! | [`slow_reader`] | cuts off clients that do not read |
 //! | [`error`], [`metrics`] | what went wrong; what is counted |
 //!
 //! Cancellation has one path: hyper drops the response body or the handler's future, and
@@ -35,10 +36,11 @@ mod metrics;
 mod pipeline;
 mod routing;
 mod service;
+mod slow_reader;
 mod stream;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use contract::{Clock, FrontendId, Hashing, ModelName};
 use preprocess::Preprocessor;
@@ -49,7 +51,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use transport::Changes;
 
-pub use contract::Access;
+pub use contract::{Access, ApiKeys};
 
 pub use crate::control::{FleetCommand, FleetError, RouterChange, offending_field, random_token};
 pub use crate::service::serve;
@@ -69,6 +71,8 @@ pub struct FrontendConfig {
     /// says otherwise itself.
     pub max_queue_wait: Option<Duration>,
     pub access: Access,
+    /// With keys, whoever asks for an answer must have one of them.
+    pub api_keys: Option<ApiKeys>,
     /// Tokens per block, the same as the workers'.
     pub block_size: usize,
     /// How blocks are named, likewise.
@@ -121,16 +125,15 @@ struct App {
     registry: Registry,
     clock: Clock,
     access: Access,
+    api_keys: Option<ApiKeys>,
     max_body_bytes: usize,
     max_queue_wait: Option<Duration>,
     fleet_commands: Option<mpsc::Sender<FleetCommand>>,
-    /// Unix time when the clock showed zero.
-    origin: Duration,
 }
 
 impl App {
     fn unix_now(&self) -> u64 {
-        (self.origin + (self.clock.now() - contract::Moment::ZERO)).as_secs()
+        self.clock.unix(self.clock.now()).as_secs()
     }
 
     /// Whether any worker is a simulation.
@@ -175,9 +178,6 @@ impl Frontend {
                 hashing: config.hashing,
             },
         });
-        let since_epoch = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or(Duration::ZERO);
         Self {
             app: Arc::new(App {
                 model: parts.model,
@@ -188,10 +188,10 @@ impl Frontend {
                 registry: parts.registry,
                 clock: parts.clock,
                 access: config.access,
+                api_keys: config.api_keys,
                 max_body_bytes: config.max_body_bytes,
                 max_queue_wait: config.max_queue_wait,
                 fleet_commands: parts.fleet_commands,
-                origin: since_epoch.saturating_sub(parts.clock.now() - contract::Moment::ZERO),
             }),
         }
     }

@@ -1,13 +1,15 @@
 //! Routes, the small endpoints, and listening.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::extract::{DefaultBodyLimit, Path, Request, State};
+use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
-use http::{HeaderMap, Method, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use openai::{Model, ModelList, ObjectKind};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -19,16 +21,20 @@ use crate::control;
 use crate::error::ApiError;
 use crate::exchange;
 use crate::metrics::Endpoint;
+use crate::slow_reader::Impatient;
 
 /// Control requests are tiny.
 const CONTROL_BODY_BYTES: usize = 64 << 10;
 
 pub(crate) fn routes(app: Arc<App>) -> Router {
-    Router::new()
+    let api = Router::new()
         .route("/v1/chat/completions", post(chat))
         .route("/v1/completions", post(completions))
         .route("/v1/models", get(models))
         .route("/v1/models/{*model}", get(model))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&app), check_key));
+    Router::new()
+        .merge(api)
         .route("/health", get(health))
         .route("/live", get(live))
         .route("/ready", get(health))
@@ -46,8 +52,29 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Serves `routes` on `listener` until `drain` fires, then until the last connection ends.
-pub async fn serve(listener: TcpListener, routes: Router, drain: CancellationToken) {
+/// Turns away who has no key, where keys are asked for.
+async fn check_key(
+    State(app): State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    if let Some(keys) = &app.api_keys {
+        let sent = request.headers().get(header::AUTHORIZATION);
+        if !keys.allow(sent.map(HeaderValue::as_bytes)) {
+            return Err(ApiError::unauthorized());
+        }
+    }
+    Ok(next.run(request).await)
+}
+
+/// Serves `routes` on `listener` until `drain` fires, then until the last connection ends. A
+/// client that takes nothing for longer than `patience` is cut off.
+pub async fn serve(
+    listener: TcpListener,
+    routes: Router,
+    patience: Duration,
+    drain: CancellationToken,
+) {
     use axum::serve::ListenerExt as _;
     let listener = listener.tap_io(|stream| {
         // A token should leave when it is written, not when a packet is full.
@@ -55,6 +82,7 @@ pub async fn serve(listener: TcpListener, routes: Router, drain: CancellationTok
             warn!(%error, "no delay could not be set");
         }
     });
+    let listener = Impatient::new(listener, patience);
     let served = axum::serve(listener, routes).with_graceful_shutdown(drain.cancelled_owned());
     if let Err(error) = served.await {
         warn!(%error, "listener failed");
@@ -90,7 +118,7 @@ fn describe(app: &App) -> Model {
     Model {
         id: app.model.as_str().to_owned(),
         object: ObjectKind::Model,
-        created: app.origin.as_secs(),
+        created: app.clock.unix(contract::Moment::ZERO).as_secs(),
         owned_by: "homing".to_owned(),
         max_model_len: Some(app.preprocessor.max_context_tokens()),
         simulated: app.simulated(),

@@ -4,10 +4,12 @@
 //! turns both into arguments and puts them before the real ones, so that a value is checked
 //! by one parser whatever its source, and `docs/config.md` is generated from here.
 
+mod cluster;
 mod dashboards;
 mod laboratory;
 mod loadgen;
 mod observability;
+mod shared;
 mod sweep;
 
 use std::net::IpAddr;
@@ -18,12 +20,13 @@ use ::sweep::Objectives;
 use ::sweep::slo::ObjectiveError;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use console::Slos;
-use router::{BlockWeights, Mode, ModeName};
 
+pub(crate) use self::cluster::{Discovery, EventPlane, FrontendArgs, WorkerArgs};
 pub(crate) use self::dashboards::DashboardsArgs;
 pub(crate) use self::laboratory::{LearningArgs, ReplayArgs, TraceFormat};
 pub(crate) use self::loadgen::LoadgenArgs;
 pub(crate) use self::observability::ObservabilityArgs;
+pub(crate) use self::shared::{GeneralArgs, LimitArgs, ModelArgs, RoutingArgs};
 pub(crate) use self::sweep::{SweepArgs, SweepCommand};
 
 /// Sends every turn of an LLM conversation home: to the replica that already holds its KV
@@ -48,6 +51,16 @@ pub(crate) enum Command {
     /// KV cache, prints the addresses to open, and runs until Ctrl-C. Nothing is downloaded.
     #[command(after_help = DEMO_EXAMPLES, args_override_self = true)]
     Demo(Box<DemoArgs>),
+    /// The OpenAI-compatible server alone: routes to workers on other machines
+    ///
+    /// Finds workers by a list, in etcd or in Kubernetes, follows their caches by events, and
+    /// moves requests to another worker when theirs fails. Several frontends may share the
+    /// same workers.
+    #[command(after_help = cluster::FRONTEND_EXAMPLES, args_override_self = true)]
+    Frontend(Box<FrontendArgs>),
+    /// One worker alone, served to frontends on other machines
+    #[command(after_help = cluster::WORKER_EXAMPLES, args_override_self = true)]
+    Worker(Box<WorkerArgs>),
     /// Conversations against a running server, measured as its clients see them
     ///
     /// Works with any server that speaks the OpenAI chat API with streaming. Shows the last
@@ -97,6 +110,12 @@ pub(crate) enum ConfigCommand {
     /// (HOMING_*, then the DYN_* names of NVIDIA Dynamo), configuration file, default.
     #[command(args_override_self = true)]
     Show(Box<DemoArgs>),
+    /// The same for `frontend`
+    #[command(args_override_self = true)]
+    ShowFrontend(Box<FrontendArgs>),
+    /// The same for `worker`
+    #[command(args_override_self = true)]
+    ShowWorker(Box<WorkerArgs>),
 }
 
 const DEMO_EXAMPLES: &str = "\
@@ -157,40 +176,11 @@ pub(crate) struct DemoArgs {
     #[arg(long, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) kv_cache_block_size: Option<u32>,
 
-    /// Name under which the model is served; by default the profile's
-    #[arg(long, help_heading = "Model")]
-    pub(crate) model_name: Option<String>,
-    /// Folder with tokenizer.json and chat template; by default an embedded vocabulary
-    #[arg(long, value_name = "DIR", help_heading = "Model")]
-    pub(crate) model_path: Option<PathBuf>,
-    /// Bytes that remember how text was tokenised
-    #[arg(long, default_value_t = 64 << 20, help_heading = "Model")]
-    pub(crate) tokenizer_cache_bytes: usize,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
 
-    /// How a worker is chosen: kv, kv-blocks, round-robin, random, least-loaded, power-of-two
-    ///
-    /// kv takes the least expected time, learned from each worker, and lets requests wait
-    /// while every worker is full; kv-blocks is the published formula over KV blocks.
-    #[arg(long, default_value_t = ModeName::Kv, help_heading = "Routing")]
-    pub(crate) router_mode: ModeName,
-    /// What an uncached block costs, in blocks of decode load (kv-blocks)
-    #[arg(long, default_value_t = 1.0, help_heading = "Routing")]
-    pub(crate) overlap_score_weight: f64,
-    /// 0 takes the cheapest worker; above 0 draws by softmax (kv-blocks)
-    #[arg(long, default_value_t = 0.0, help_heading = "Routing")]
-    pub(crate) router_temperature: f64,
-    /// Requests that may wait for each worker beyond its batch slots before clients get 429
-    #[arg(long, default_value_t = 256, help_heading = "Routing")]
-    pub(crate) queue_limit: u32,
-    /// Refuse with 429 what would wait longer than this for a worker (kv); by default nothing
-    ///
-    /// A request overrides it with the header `x-request-timeout-ms`; `x-request-priority` says
-    /// who waits first.
-    #[arg(long, value_parser = seconds, value_name = "SECONDS", help_heading = "Routing")]
-    pub(crate) max_queue_wait: Option<Duration>,
-    /// Routing decisions kept for GET /decisions
-    #[arg(long, default_value_t = 1000, help_heading = "Routing")]
-    pub(crate) decision_log: usize,
+    #[command(flatten)]
+    pub(crate) routing: RoutingArgs,
 
     /// Heading of the console
     #[arg(
@@ -230,22 +220,11 @@ pub(crate) struct DemoArgs {
     #[command(flatten)]
     pub(crate) beside: ObservabilityArgs,
 
-    /// Requests held at once, whatever their state
-    #[arg(long, default_value_t = 16_384, help_heading = "Limits")]
-    pub(crate) max_requests: usize,
-    /// Largest request body
-    #[arg(long, default_value_t = 16 << 20, help_heading = "Limits")]
-    pub(crate) max_body_bytes: usize,
-    /// How long running streams may take to finish after SIGTERM, in seconds
-    #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
-    pub(crate) shutdown_grace: Duration,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
 
-    /// Configuration file (TOML, one `name = value` per option)
-    #[arg(long, value_name = "FILE", help_heading = "General")]
-    pub(crate) config: Option<PathBuf>,
-    /// What to log to standard error: error, warn, info, debug, or a tracing filter
-    #[arg(long, default_value = "warn", help_heading = "General")]
-    pub(crate) log: String,
+    #[command(flatten)]
+    pub(crate) general: GeneralArgs,
 }
 
 /// Texts that conversations begin with.
@@ -254,14 +233,6 @@ pub(crate) enum StarterChoice {
     Ten,
     All,
     Unique,
-}
-
-impl DemoArgs {
-    /// The router mode with its weights.
-    pub(crate) fn mode(&self) -> anyhow::Result<Mode> {
-        let weights = BlockWeights::new(self.overlap_score_weight, self.router_temperature)?;
-        Ok(Mode::new(self.router_mode, weights))
-    }
 }
 
 /// Objectives that a console shows.

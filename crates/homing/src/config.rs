@@ -13,7 +13,7 @@ use anyhow::{Context as _, bail};
 use clap::parser::ValueSource;
 use clap::{ArgAction, Command, CommandFactory as _};
 
-use crate::args::{Cli, DemoArgs};
+use crate::args::Cli;
 use crate::print;
 
 /// Names of NVIDIA Dynamo that mean one of our options.
@@ -36,32 +36,36 @@ type Layer = BTreeMap<String, Setting>;
 
 /// The program's arguments with file and environment put in front of them.
 pub(crate) fn layered_arguments(arguments: Vec<OsString>) -> anyhow::Result<Vec<OsString>> {
-    let Some(depth) = settings_depth(&arguments) else {
+    let Some((command, depth)) = settings_command(&arguments) else {
         return Ok(arguments);
     };
-    let (environment, file) = layers(&arguments)?;
+    let (environment, file) = layers(&command, &arguments)?;
     let mut layered = arguments[..depth].to_vec();
     for layer in [&file, &environment] {
-        let flags = flags(layer);
-        check(layer, &flags)?;
+        let flags = flags(&command, layer);
+        check(&command, layer, &flags)?;
         layered.extend(flags);
     }
     layered.extend_from_slice(&arguments[depth..]);
     Ok(layered)
 }
 
-/// How many leading arguments name the command, if it is one that takes settings.
-fn settings_depth(arguments: &[OsString]) -> Option<usize> {
+/// The command whose options are meant, if it is one that takes settings, and how many leading
+/// arguments name it.
+fn settings_command(arguments: &[OsString]) -> Option<(Command, usize)> {
     let word = |index: usize| arguments.get(index).and_then(|word| word.to_str());
-    match (word(1), word(2)) {
-        (Some("demo"), _) => Some(2),
-        (Some("config"), Some("show")) => Some(3),
-        _ => None,
-    }
+    let (name, depth) = match (word(1), word(2)) {
+        (Some(name @ ("demo" | "frontend" | "worker")), _) => (name, 2),
+        (Some("config"), Some("show")) => ("demo", 3),
+        (Some("config"), Some("show-frontend")) => ("frontend", 3),
+        (Some("config"), Some("show-worker")) => ("worker", 3),
+        _ => return None,
+    };
+    Some((command(name), depth))
 }
 
-fn layers(arguments: &[OsString]) -> anyhow::Result<(Layer, Layer)> {
-    let environment = environment_layer();
+fn layers(command: &Command, arguments: &[OsString]) -> anyhow::Result<(Layer, Layer)> {
+    let environment = environment_layer(command);
     let file = match config_path(arguments, &environment) {
         Some(path) => file_layer(Path::new(&path))?,
         None => Layer::new(),
@@ -73,9 +77,9 @@ fn layers(arguments: &[OsString]) -> anyhow::Result<(Layer, Layer)> {
     clippy::disallowed_methods,
     reason = "this crate is the reader of the environment"
 )]
-fn environment_layer() -> Layer {
+fn environment_layer(command: &Command) -> Layer {
     let mut layer = Layer::new();
-    for argument in demo_command().get_arguments() {
+    for argument in command.get_arguments() {
         let Some(name) = argument.get_long() else {
             continue;
         };
@@ -145,8 +149,8 @@ fn file_layer(path: &Path) -> anyhow::Result<Layer> {
     Ok(layer)
 }
 
-fn flags(layer: &Layer) -> Vec<OsString> {
-    let switches: Vec<String> = demo_command()
+fn flags(command: &Command, layer: &Layer) -> Vec<OsString> {
+    let switches: Vec<String> = command
         .get_arguments()
         .filter(|argument| matches!(argument.get_action(), ArgAction::SetTrue))
         .filter_map(|argument| argument.get_long().map(str::to_owned))
@@ -163,9 +167,12 @@ fn flags(layer: &Layer) -> Vec<OsString> {
 }
 
 /// Parses one layer alone, to name its source if it is wrong.
-fn check(layer: &Layer, flags: &[OsString]) -> anyhow::Result<()> {
+fn check(command: &Command, layer: &Layer, flags: &[OsString]) -> anyhow::Result<()> {
     for flag in flags {
-        let Err(error) = demo_command().try_get_matches_from([OsStr::new("demo"), flag]) else {
+        let parsed = command
+            .clone()
+            .try_get_matches_from([OsStr::new("homing"), flag]);
+        let Err(error) = parsed else {
             continue;
         };
         let name = flag.to_string_lossy();
@@ -186,23 +193,22 @@ fn check(layer: &Layer, flags: &[OsString]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn demo_command() -> Command {
+fn command(name: &str) -> Command {
     let mut cli = Cli::command();
     cli.build();
-    cli.find_subcommand("demo")
-        .expect("the demo is a subcommand")
+    cli.find_subcommand(name)
+        .expect("commands that take settings exist")
         .clone()
 }
 
 /// `homing config show`.
-pub(crate) fn show(args: &DemoArgs) -> anyhow::Result<()> {
-    // Resolving what can be wrong beyond single values is part of showing what is in force.
-    args.mode()?;
+pub(crate) fn show() -> anyhow::Result<()> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let (environment, file) = layers(&arguments)?;
-    let matches = demo_command()
-        .try_get_matches_from(std::iter::once("demo".into()).chain(arguments[3..].to_vec()))?;
-    for argument in demo_command().get_arguments() {
+    let (command, depth) = settings_command(&arguments).context("there is nothing to show")?;
+    let (environment, file) = layers(&command, &arguments)?;
+    let typed = std::iter::once("homing".into()).chain(arguments[depth..].to_vec());
+    let matches = command.clone().try_get_matches_from(typed)?;
+    for argument in command.get_arguments() {
         let (Some(name), id) = (argument.get_long(), argument.get_id().as_str()) else {
             continue;
         };

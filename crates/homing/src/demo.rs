@@ -35,14 +35,14 @@ use crate::observability::{Observability, Watched};
 use crate::print;
 use crate::simulation;
 
-use self::signals::StopSignals;
+pub(crate) use self::signals::StopSignals;
 pub(crate) use self::signals::stop_signal;
 
 /// Commands to the fleet that may wait: they are typed by people.
 const COMMANDS: usize = 16;
 
 pub(crate) fn run(args: Box<DemoArgs>) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&args.log).context("--log")?;
+    let filter = EnvFilter::try_new(&args.general.log).context("--log")?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -104,7 +104,8 @@ async fn system(
         doors,
         load,
         autostart: args.autostart,
-        grace: args.shutdown_grace,
+        grace: args.limits.shutdown_grace,
+        patience: args.limits.slow_reader_timeout,
     };
     system.serve(outside, facade).await
 }
@@ -123,6 +124,8 @@ struct Outside {
     autostart: bool,
     /// How long running streams may take to finish.
     grace: Duration,
+    /// How long a client may not read.
+    patience: Duration,
 }
 
 /// Everything that runs behind the listeners.
@@ -143,7 +146,7 @@ struct System {
 
 impl System {
     async fn start(args: &DemoArgs) -> anyhow::Result<Self> {
-        let mode = args.mode()?;
+        let mode = args.routing.mode()?;
         let profile = profile(args)?;
         let preprocessor = preprocessor(args, &profile)?;
         let answers = simulation::answers(&preprocessor)?;
@@ -158,8 +161,8 @@ impl System {
             seed: args.seed,
             block_size: profile.block_size,
             hashing: Hashing::default(),
-            queue_limit: args.queue_limit,
-            decisions_kept: args.decision_log,
+            queue_limit: args.routing.queue_limit,
+            decisions_kept: args.routing.decision_log,
         };
         let (roster, changes) = roster();
         let (sender, commands) = mpsc::channel(COMMANDS);
@@ -175,10 +178,11 @@ impl System {
             fleet_commands: Some(sender),
         };
         let config = FrontendConfig {
-            max_requests: args.max_requests,
-            max_body_bytes: args.max_body_bytes,
-            max_queue_wait: args.max_queue_wait,
+            max_requests: args.limits.max_requests,
+            max_body_bytes: args.limits.max_body_bytes,
+            max_queue_wait: args.routing.max_queue_wait,
             access: access.clone(),
+            api_keys: None,
             block_size: profile.block_size as usize,
             hashing: Hashing::default(),
             faults: FaultLimits::default(),
@@ -227,7 +231,7 @@ impl System {
             env!("CARGO_PKG_VERSION"),
             self.workers,
             self.profile.name,
-            args.router_mode,
+            args.routing.router_mode,
         ));
         let mut addresses = vec![
             ("api", format!("http://{api}/v1")),
@@ -269,6 +273,7 @@ impl System {
             load,
             autostart,
             grace,
+            patience,
         } = outside;
         let mut signals = doors.signals;
         let drain = CancellationToken::new();
@@ -281,7 +286,7 @@ impl System {
         // What is not the console's is answered as on the API's port.
         let console = console.service().fallback_service(frontend.service());
         for (listener, routes) in [(doors.api, frontend.service()), (doors.console, console)] {
-            tasks.spawn(frontend::serve(listener, routes, drain.clone()));
+            tasks.spawn(frontend::serve(listener, routes, patience, drain.clone()));
         }
         let stop_workers = CancellationToken::new();
         let workers = tasks.spawn(fleet.run(commands, stop_workers.clone()));
@@ -324,7 +329,7 @@ fn profile(args: &DemoArgs) -> anyhow::Result<Profile> {
     if let Some(block_size) = args.kv_cache_block_size {
         profile = profile.with_block_size(block_size);
     }
-    if let Some(name) = &args.model_name {
+    if let Some(name) = &args.model.model_name {
         profile.model = ModelName::new(name);
     }
     Ok(profile)
@@ -333,10 +338,10 @@ fn profile(args: &DemoArgs) -> anyhow::Result<Profile> {
 fn preprocessor(args: &DemoArgs, profile: &Profile) -> anyhow::Result<Preprocessor> {
     let config = PreprocessConfig {
         max_context_tokens: profile.max_context_tokens,
-        cache_bytes: args.tokenizer_cache_bytes,
+        cache_bytes: args.model.tokenizer_cache_bytes,
         ..PreprocessConfig::default()
     };
-    Ok(match &args.model_path {
+    Ok(match &args.model.model_path {
         Some(folder) => Preprocessor::from_dir(folder, config)?,
         None => Preprocessor::embedded(config),
     })

@@ -6,6 +6,7 @@
 //! variables.
 
 mod args;
+mod cluster;
 mod config;
 mod dashboards;
 mod demo;
@@ -36,13 +37,22 @@ fn main() -> ExitCode {
         Command::Replay(args) => laboratory::replay(&args),
         Command::Learning(args) => laboratory::learning::run(&args),
         Command::Dashboards(args) => dashboards::run(&args),
-        Command::Config {
-            command: ConfigCommand::Show(args),
-        } => config::show(&args),
+        Command::Frontend(args) => cluster::frontend::run(*args),
+        Command::Worker(args) => cluster::worker::run(*args),
+        Command::Config { command } => shown(&command).and_then(|()| config::show()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
+    }
+}
+
+/// What can be wrong beyond single values is part of showing what is in force.
+fn shown(command: &ConfigCommand) -> anyhow::Result<()> {
+    match command {
+        ConfigCommand::Show(args) => args.routing.mode().map(|_| ()),
+        ConfigCommand::ShowFrontend(args) => args.routing.mode().map(|_| ()),
+        ConfigCommand::ShowWorker(_) => Ok(()),
     }
 }
 

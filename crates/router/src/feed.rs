@@ -59,6 +59,8 @@ pub struct EventTally {
     pub stored: u64,
     pub removed: u64,
     pub cleared: u64,
+    /// Blocks about which the index was wrong when a gap was repaired.
+    pub lost_blocks: u64,
 }
 
 /// The entries of one worker in the index, and a count of what was done to them.
@@ -101,11 +103,19 @@ impl<'a> Holdings<'a> {
         }
     }
 
-    fn replace(&mut self, snapshot: &KvSnapshot) {
+    /// Returns how many blocks it had missed or held wrongly.
+    fn replace(&mut self, snapshot: &KvSnapshot) -> u64 {
+        let blocks = &snapshot.blocks;
+        let known = blocks
+            .iter()
+            .filter(|block| self.index.remove(self.slot, **block));
+        let missed = blocks.len() - known.count();
+        let stale = self.index.held(self.slot);
         self.index.forget(self.slot);
-        for &block in &snapshot.blocks {
+        for &block in blocks {
             self.index.insert(self.slot, block);
         }
+        (missed + stale) as u64
     }
 }
 
@@ -186,7 +196,11 @@ impl Feed {
             return Observed::Duplicate;
         }
         self.doubted = false;
-        holdings.replace(snapshot);
+        let wrong = holdings.replace(snapshot);
+        // Who hears of a worker for the first time, or of its new life, has lost nothing.
+        if self.next.is_some_and(|(epoch, _)| epoch == snapshot.epoch) {
+            holdings.tally.lost_blocks += wrong;
+        }
         let mut next = snapshot.next_sequence;
         let mut waiting = self.waiting.take().unwrap_or_default();
         if waiting

@@ -162,5 +162,10 @@ impl RouterMetrics {
                 cells.learned(&learned);
             }
         }
+        for (worker, feed, condition) in state.standings(now) {
+            if let Some(cells) = self.workers.get(&worker) {
+                cells.standing(feed, condition);
+            }
+        }
     }
 }

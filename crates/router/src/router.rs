@@ -19,7 +19,7 @@
 use std::sync::Arc;
 
 use contract::{
-    Clock, FrontendId, FrontendLoad, KvBatch, KvSnapshot, Moment, WorkerCard, WorkerId,
+    Clock, FrontendId, FrontendLoad, KvBatch, KvSnapshot, Lease, Moment, WorkerCard, WorkerId,
     WorkerStatus,
 };
 use telemetry::Registry;
@@ -126,9 +126,18 @@ impl Router {
 
     /// Takes a worker in, or replaces it.
     pub fn join(&self, card: WorkerCard) -> Result<(), JoinError> {
+        self.join_leased(card, None)
+    }
+
+    /// The same for a worker that divides its slots among frontends: no more requests than the
+    /// lease are placed on it, from the first moment on.
+    pub fn join_leased(&self, card: WorkerCard, lease: Option<Lease>) -> Result<(), JoinError> {
         let worker = card.id;
         self.changing(|Guarded { state, metrics, .. }| {
             state.join(card)?;
+            if let Some(lease) = lease {
+                state.lease(worker, lease);
+            }
             metrics.leave(worker);
             metrics.join(worker);
             Ok(())
@@ -168,8 +177,8 @@ impl Router {
     }
 
     /// How many requests this router may have on a worker.
-    pub fn lease(&self, worker: WorkerId, slots: u32) {
-        self.changing(|guarded| guarded.state.lease(worker, slots));
+    pub fn lease(&self, worker: WorkerId, lease: Lease) {
+        self.changing(|guarded| guarded.state.lease(worker, lease));
     }
 
     /// What this router has on each worker. Also gives those who wait their chance where time

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use contract::random::Random as Draws;
 use contract::{
-    FrontendId, FrontendLoad, Hashing, KvBatch, KvSnapshot, Moment, WorkerCard, WorkerId,
+    FrontendId, FrontendLoad, Hashing, KvBatch, KvSnapshot, Lease, Moment, WorkerCard, WorkerId,
     WorkerStatus,
 };
 use serde::Serialize;
@@ -304,9 +304,9 @@ impl State {
     }
 
     /// How many requests this router may have on a worker.
-    pub fn lease(&mut self, worker: WorkerId, slots: u32) {
+    pub fn lease(&mut self, worker: WorkerId, lease: Lease) {
         if let Some((_, member)) = self.members.get_mut(worker) {
-            member.lease = Some(slots);
+            member.lease = Some(lease);
         }
     }
 
@@ -319,6 +319,7 @@ impl State {
                 pending_requests: member.load.pending_requests,
                 active_blocks: self.active.count(slot) as u32 + member.load.partial_blocks,
                 waiting: self.queue.len() as u32,
+                lease: member.lease.map(|lease| lease.number),
             };
             (member.worker, load)
         };
@@ -385,7 +386,7 @@ impl State {
             draining: member.draining,
             health: member.health.condition(now),
             in_flight_elsewhere: member.others.in_flight,
-            lease: member.lease,
+            lease: member.lease.map(|lease| lease.slots),
             in_flight: member.load.in_flight,
             pending_prefill_tokens: member.load.pending_prefill_tokens,
             active_blocks: blocks_in_use(&self.active, slot, member),
@@ -400,6 +401,18 @@ impl State {
     pub(crate) fn learned(&self) -> impl Iterator<Item = (WorkerId, Learned)> {
         let members = self.members.iter();
         members.map(|(_, member)| (member.worker, Learned::of(member)))
+    }
+
+    /// Whether every member's events are complete and its past is good.
+    pub(crate) fn standings(
+        &self,
+        now: Moment,
+    ) -> impl Iterator<Item = (WorkerId, FeedState, Condition)> {
+        let standing = move |(_, member): (usize, &Member)| {
+            let condition = member.health.condition(now);
+            (member.worker, member.profile.feed.state(), condition)
+        };
+        self.members.iter().map(standing)
     }
 
     /// The latest `limit` decisions, latest first.

@@ -20,6 +20,7 @@ mod definitions;
 mod engine;
 mod frontend;
 mod loadgen;
+mod net;
 mod router;
 mod worker;
 
@@ -27,6 +28,7 @@ pub use definitions::{DEFINITIONS, Definition};
 pub use engine::metrics::*;
 pub use frontend::metrics::*;
 pub use loadgen::metrics::*;
+pub use net::metrics::*;
 pub use router::metrics::*;
 pub use worker::metrics::*;
 
@@ -135,9 +137,10 @@ macro_rules! metrics {
 }
 use metrics;
 
-static STAGES: [Stage; 5] = [
+static STAGES: [Stage; 6] = [
     frontend::STAGE,
     router::STAGE,
+    net::STAGE,
     worker::STAGE,
     engine::STAGE,
     loadgen::STAGE,

@@ -33,7 +33,11 @@ pub struct FeedPublisher {
 impl FeedPublisher {
     /// Never waits; a message that does not fit is lost, and the receiver will notice.
     pub fn publish(&self, message: FeedMessage) {
-        let published = self.clock.now();
+        self.publish_at(message, self.clock.now());
+    }
+
+    /// Passes on what a worker on another machine sent at that time.
+    pub fn publish_at(&self, message: FeedMessage, published: Moment) {
         // Closed means that nobody routes to this worker any more.
         let _ = self.sender.try_send(Delivery { message, published });
     }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use contract::{WorkerCard, WorkerId};
+use contract::{Lease, WorkerCard, WorkerId};
 use tokio::sync::mpsc;
 
 use crate::feed::Feed;
@@ -21,6 +21,12 @@ pub struct Member {
     pub card: WorkerCard,
     pub link: Arc<dyn WorkerLink>,
     pub feed: Feed,
+    /// It was there before this frontend and may hold blocks already, so the router asks for a
+    /// snapshot at once.
+    pub warm: bool,
+    /// How many requests this frontend may have on the worker to begin with, where several
+    /// frontends share it.
+    pub lease: Option<Lease>,
 }
 
 #[derive(Debug)]

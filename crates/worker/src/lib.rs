@@ -67,6 +67,8 @@ impl Worker {
                 engine: engine.clone(),
             }),
             feed,
+            warm: false,
+            lease: None,
         };
         let stop_on_drop = stop.clone().drop_guard();
         (

@@ -20,6 +20,7 @@ pub(super) enum Tool {
     Node,
     Chromium,
     Etcd,
+    Nats,
 }
 
 impl Tool {
@@ -33,6 +34,7 @@ impl Tool {
             Self::Node => answers("node", &["-e", NEW_ENOUGH]) && answers("npm", &["--version"]),
             Self::Chromium => answers("chromium-headless-shell", &["--version"]),
             Self::Etcd => answers("etcd", &["--version"]),
+            Self::Nats => answers("nats-server", &["--version"]),
         }
     }
 
@@ -43,6 +45,7 @@ impl Tool {
             Self::Node => &["nodejs", "npm"],
             Self::Chromium => &["chromium-headless-shell"],
             Self::Etcd => &["etcd-server"],
+            Self::Nats => &["nats-server"],
         }
     }
 }

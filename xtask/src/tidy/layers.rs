@@ -12,7 +12,9 @@ use crate::repository::File;
 const LAYERS: [&[&str]; 4] = [
     &["contract", "openai", "telemetry", "etcd"],
     &["preprocess", "router", "transport", "engine", "loadgen"],
-    &["frontend", "worker", "console", "sweep", "llama", "dynamo"],
+    &[
+        "frontend", "worker", "console", "sweep", "llama", "net", "dynamo",
+    ],
     &["homing", "rivals"],
 ];
 

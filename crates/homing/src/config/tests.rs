@@ -8,6 +8,7 @@ use clap::Parser as _;
 use expect_test::{expect, expect_file};
 
 use super::*;
+use crate::args::DemoArgs;
 
 fn words(line: &str) -> Vec<OsString> {
     line.split_whitespace().map(OsString::from).collect()
@@ -30,6 +31,8 @@ fn demo(arguments: Vec<OsString>) -> DemoArgs {
     match Cli::try_parse_from(arguments).unwrap().command {
         crate::args::Command::Demo(args) => *args,
         crate::args::Command::Learning(_)
+        | crate::args::Command::Frontend(_)
+        | crate::args::Command::Worker(_)
         | crate::args::Command::Loadgen(_)
         | crate::args::Command::Sweep(_)
         | crate::args::Command::Replay(_)
@@ -44,8 +47,8 @@ fn the_command_line_wins_over_the_environment_over_the_file() {
     let layer = file_layer(file.path()).unwrap();
     let environment = Layer::from([("http-port".to_owned(), setting("2", "HOMING_HTTP_PORT"))]);
     let mut arguments = words("homing demo");
-    arguments.extend(flags(&layer));
-    arguments.extend(flags(&environment));
+    arguments.extend(flags(&command("demo"), &layer));
+    arguments.extend(flags(&command("demo"), &environment));
     arguments.extend(words("--console-port 3"));
     let args = demo(arguments.clone());
     assert_eq!(
@@ -60,11 +63,11 @@ fn the_command_line_wins_over_the_environment_over_the_file() {
 #[test]
 fn a_bad_value_is_blamed_on_its_source() {
     let layer = Layer::from([("http-port".to_owned(), setting("many", "HOMING_HTTP_PORT"))]);
-    let error = check(&layer, &flags(&layer)).unwrap_err();
+    let error = check(&command("demo"), &layer, &flags(&command("demo"), &layer)).unwrap_err();
     expect!["HOMING_HTTP_PORT: invalid value 'many' for '--http-port <HTTP_PORT>': invalid digit found in string"]
         .assert_eq(&error.to_string());
     let layer = Layer::from([("wokers".to_owned(), setting("3", "homing.toml"))]);
-    let error = check(&layer, &flags(&layer)).unwrap_err();
+    let error = check(&command("demo"), &layer, &flags(&command("demo"), &layer)).unwrap_err();
     expect!["homing.toml: unexpected argument '--wokers' found"].assert_eq(&error.to_string());
 }
 
@@ -95,7 +98,7 @@ fn dynamo_names_mean_our_options() {
         ["HOMING_ROUTER_MODE", "DYN_ROUTER_MODE"]
     );
     assert_eq!(variables("seed"), ["HOMING_SEED"]);
-    let command = demo_command();
+    let command = command("demo");
     for (option, _) in DYNAMO_NAMES {
         assert!(
             command
@@ -132,11 +135,22 @@ fn the_reference_is_fresh() {
         "# Configuration\n\n\
          Generated from the command line's definitions by `UPDATE_EXPECT=1 cargo test -p homing`.\n\n\
          Sources, strongest first: command line, environment, configuration file (`--config FILE`, TOML,\n\
-         one `name = value` per option), default. `homing config show` prints what is in force and where\n\
-         each value comes from.\n",
+         one `name = value` per option), default. `homing config show` (`show-frontend`, `show-worker`)\n\
+         prints what is in force and where each value comes from.\n",
     );
+    for (title, name) in [
+        ("homing demo", "demo"),
+        ("homing frontend", "frontend"),
+        ("homing worker", "worker"),
+    ] {
+        write!(page, "\n# `{title}`\n").unwrap();
+        describe(&command(name), &mut page);
+    }
+    expect_file!["../../../../docs/config.md"].assert_eq(&page);
+}
+
+fn describe(command: &Command, page: &mut String) {
     let mut heading = "";
-    let command = demo_command();
     for argument in command.get_arguments() {
         let (Some(name), Some(help)) = (argument.get_long(), argument.get_help()) else {
             continue;
@@ -170,5 +184,4 @@ fn the_reference_is_fresh() {
         )
         .unwrap();
     }
-    expect_file!["../../../../docs/config.md"].assert_eq(&page);
 }

@@ -3,6 +3,8 @@
 //! The target is known by its answers alone. Workers, queue and router are its own business:
 //! the pages show what users feel, and say that the rest is not known here.
 
+use std::time::Duration;
+
 use ::console::{
     BaselineBoard, Console, ConsoleConfig, GpuSource, Refusal, RequestCounts, RouterState, Slos,
     System, SystemView,
@@ -19,6 +21,9 @@ use tokio_util::task::TaskTracker;
 use super::unix_ms;
 use crate::args::LoadgenArgs;
 use crate::{pages, print};
+
+/// A page that takes nothing for so long is cut off, and will connect again.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 const TITLE: &str = "Homing load generator";
 
@@ -110,6 +115,7 @@ pub(super) async fn serve(
     tasks.spawn(frontend::serve(
         listener,
         console.service(),
+        PATIENCE,
         closing.clone(),
     ));
     Ok(closing)

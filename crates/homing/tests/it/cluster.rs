@@ -96,6 +96,7 @@ impl Cluster {
             max_body_bytes: 1 << 20,
             max_queue_wait: None,
             access: Access::Open,
+            api_keys: None,
             block_size: profile.block_size as usize,
             hashing: Hashing::default(),
             faults: FaultLimits::default(),

@@ -43,6 +43,8 @@ async fn join_broken(cluster: &Cluster, id: u64) -> transport::FeedPublisher {
         card,
         link: Arc::new(Broken(WorkerId(id))),
         feed,
+        warm: false,
+        lease: None,
     };
     cluster.roster.announce(Change::Joined(member)).await;
     cluster

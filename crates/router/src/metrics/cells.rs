@@ -5,7 +5,8 @@ use std::time::Duration;
 use telemetry::catalog::{self, Metric};
 use telemetry::{Counter, Gauge, Histogram, Registry};
 
-use crate::feed::EventTally;
+use crate::feed::{EventTally, FeedState};
+use crate::health::Condition;
 use crate::mode::ModeName;
 use crate::query::Claim;
 use crate::state::Learned;
@@ -14,7 +15,7 @@ use crate::state::Learned;
 const EVENTS: [&str; 3] = ["stored", "removed", "cleared"];
 
 /// Families whose only label is the worker.
-const BY_WORKER: [&Metric; 13] = [
+const BY_WORKER: [&Metric; 16] = [
     &catalog::ROUTER_PREDICTED_CACHED_TOKENS_TOTAL,
     &catalog::ROUTER_ACTUAL_CACHED_TOKENS_TOTAL,
     &catalog::ROUTER_PREDICTED_TTFT_SECONDS,
@@ -23,6 +24,9 @@ const BY_WORKER: [&Metric; 13] = [
     &catalog::ROUTER_INDEX_LAG_SECONDS,
     &catalog::ROUTER_FEED_GAPS_TOTAL,
     &catalog::ROUTER_FEED_SNAPSHOTS_TOTAL,
+    &catalog::ROUTER_FEED_LOST_BLOCKS_TOTAL,
+    &catalog::ROUTER_FEED_LIVE,
+    &catalog::ROUTER_WORKER_TRUST,
     &catalog::ROUTER_LEARNED_PREFILL_SECONDS_PER_TOKEN,
     &catalog::ROUTER_LEARNED_FIRST_TOKEN_SECONDS,
     &catalog::ROUTER_LEARNED_STEP_SECONDS,
@@ -42,6 +46,9 @@ pub(super) struct WorkerCells {
     pub(super) index_lag: Histogram,
     pub(super) gaps: Counter,
     pub(super) snapshots: Counter,
+    lost_blocks: Counter,
+    feed_live: Gauge,
+    trust: Gauge,
     stored: Counter,
     removed: Counter,
     cleared: Counter,
@@ -77,6 +84,9 @@ impl WorkerCells {
             index_lag: histogram(&catalog::ROUTER_INDEX_LAG_SECONDS),
             gaps: counter(&catalog::ROUTER_FEED_GAPS_TOTAL),
             snapshots: counter(&catalog::ROUTER_FEED_SNAPSHOTS_TOTAL),
+            lost_blocks: counter(&catalog::ROUTER_FEED_LOST_BLOCKS_TOTAL),
+            feed_live: gauge(&catalog::ROUTER_FEED_LIVE),
+            trust: gauge(&catalog::ROUTER_WORKER_TRUST),
             stored,
             removed,
             cleared,
@@ -128,6 +138,19 @@ impl WorkerCells {
         self.stored.add(tally.stored);
         self.removed.add(tally.removed);
         self.cleared.add(tally.cleared);
+        self.lost_blocks.add(tally.lost_blocks);
+    }
+
+    pub(super) fn standing(&self, feed: FeedState, condition: Condition) {
+        self.feed_live.set(match feed {
+            FeedState::Live => 1.0,
+            FeedState::Silent | FeedState::AwaitingSnapshot => 0.0,
+        });
+        self.trust.set(match condition {
+            Condition::Sound => 1.0,
+            Condition::Recovering | Condition::OnTrial => 0.5,
+            Condition::Shunned => 0.0,
+        });
     }
 
     pub(super) fn learned(&self, learned: &Learned) {

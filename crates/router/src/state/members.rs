@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use contract::{FrontendLoad, WorkerCard, WorkerId, WorkerStatus};
+use contract::{FrontendLoad, Lease, WorkerCard, WorkerId, WorkerStatus};
 
 use crate::feed::Feed;
 use crate::health::Health;
@@ -27,7 +27,7 @@ pub(super) struct Member {
     /// What other frontends have under way on it, as it last told.
     pub(super) others: FrontendLoad,
     /// Requests that this frontend may have on it, if the worker says so.
-    pub(super) lease: Option<u32>,
+    pub(super) lease: Option<Lease>,
     pub(super) health: Health,
     pub(super) outlook: Outlook,
     pub(super) total_blocks: u32,

@@ -191,7 +191,7 @@ pub(super) fn has_room(config: &RouterConfig, member: &Member) -> bool {
     match (config.mode.binds_late(), member.lease) {
         // The worker divides its slots among frontends, so that together they never exceed
         // them however late they hear of each other.
-        (true, Some(lease)) => member.load.in_flight < lease,
+        (true, Some(lease)) => member.load.in_flight < lease.slots,
         (true, None) => member.in_flight() < member.slots,
         (false, _) => member.in_flight() < member.slots.saturating_add(config.queue_limit),
     }

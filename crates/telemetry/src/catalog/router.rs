@@ -67,6 +67,21 @@ metrics! {
         &["worker_id"],
         "Times a worker's holdings were replaced by a full snapshot.",
     );
+    ROUTER_FEED_LOST_BLOCKS_TOTAL = Metric::counter(
+        "homing_router_feed_lost_blocks_total",
+        &["worker_id"],
+        "Blocks about which the index was wrong when a gap in a worker's events was repaired.",
+    );
+    ROUTER_FEED_LIVE = Metric::gauge(
+        "homing_router_feed_live",
+        &["worker_id"],
+        "1 while what the index says about a worker can be believed, 0 before its first event and until a gap is repaired.",
+    );
+    ROUTER_WORKER_TRUST = Metric::gauge(
+        "homing_router_worker_trust",
+        &["worker_id"],
+        "1 for a worker that gets all requests it has slots for, 0.5 for one that comes back and is tried with a few, 0 for one that is left alone because it failed.",
+    );
     ROUTER_INFLIGHT_SPREAD = Metric::gauge(
         "homing_router_inflight_spread",
         &[],

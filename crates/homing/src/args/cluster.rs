@@ -1,0 +1,228 @@
+//! Options of `frontend` and `worker`: the same system on several machines.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use net::tls::{Tls, TlsFiles};
+
+use super::{GeneralArgs, LimitArgs, ModelArgs, RoutingArgs, seconds};
+
+pub(super) const FRONTEND_EXAMPLES: &str = "\
+Examples:
+  homing frontend --workers http://10.0.0.1:7000,http://10.0.0.2:7000
+  homing frontend --discovery etcd --etcd http://10.0.0.9:2379 --nats nats://10.0.0.9:4222
+  homing frontend --discovery kubernetes --kubernetes-service homing-worker";
+
+pub(super) const WORKER_EXAMPLES: &str = "\
+Examples:
+  homing worker                                      on loopback, port 7000
+  homing worker --host 0.0.0.0 --advertise http://10.0.0.1:7000 --discovery etcd --etcd http://10.0.0.9:2379
+  homing worker --port 0 --events nats --nats nats://10.0.0.9:4222";
+
+/// Options of the frontend.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FrontendArgs {
+    /// Port of the OpenAI-compatible API; 0 picks a free one
+    #[arg(long, default_value_t = 8000, help_heading = "Addresses")]
+    pub(crate) http_port: u16,
+    /// Address to listen on; beyond loopback, changing anything needs the control token
+    #[arg(long, default_value = "127.0.0.1", help_heading = "Addresses")]
+    pub(crate) host: IpAddr,
+    /// Token for operations that change the server (router mode, cache reset)
+    #[arg(long, help_heading = "Addresses")]
+    pub(crate) control_token: Option<String>,
+    /// File with the keys that clients may use, one a line; by default no key is asked for
+    #[arg(long, value_name = "FILE", help_heading = "Addresses")]
+    pub(crate) api_key_file: Option<PathBuf>,
+
+    /// How workers are found: static, etcd
+    ///
+    /// static takes the list of --workers; etcd asks a server where workers register
+    /// themselves.
+    #[arg(long, value_enum, default_value_t = Discovery::Static, hide_possible_values = true, help_heading = "Workers")]
+    pub(crate) discovery: Discovery,
+    /// Addresses of the workers, separated by commas (static)
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "URLS",
+        help_heading = "Workers"
+    )]
+    pub(crate) workers: Vec<String>,
+    /// Endpoints of etcd, separated by commas (etcd)
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "URLS",
+        default_value = "http://127.0.0.1:2379",
+        help_heading = "Workers"
+    )]
+    pub(crate) etcd: Vec<String>,
+    /// Where NATS is, for workers that publish their events there
+    #[arg(long, value_name = "URL", help_heading = "Workers")]
+    pub(crate) nats: Option<String>,
+    /// Separates several clusters that share an etcd or a NATS
+    #[arg(long, default_value = "default", help_heading = "Workers")]
+    pub(crate) cluster: String,
+    /// Tokens per KV block, as the workers have it; by default the default profile's
+    #[arg(long, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) kv_cache_block_size: Option<u32>,
+    /// Longest prompt plus answer; by default the default profile's
+    #[arg(long, help_heading = "Workers")]
+    pub(crate) max_context_tokens: Option<u32>,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    #[command(flatten)]
+    pub(crate) routing: RoutingArgs,
+
+    /// Failures after which a request is not moved to yet another worker
+    #[arg(long, default_value_t = 3, help_heading = "Faults")]
+    pub(crate) migration_limit: u32,
+    /// A worker that gives no first token for so long has failed, in seconds
+    #[arg(long, default_value = "300", value_parser = seconds, value_name = "SECONDS", help_heading = "Faults")]
+    pub(crate) first_token_timeout: Duration,
+    /// A worker that stops in the middle of an answer for so long has failed, in seconds
+    #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Faults")]
+    pub(crate) stall_timeout: Duration,
+
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    /// Seed of the router's draws among equals
+    #[arg(long, default_value_t = 42, help_heading = "General")]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) general: GeneralArgs,
+}
+
+/// Options of a worker.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WorkerArgs {
+    /// Port of the request plane (gRPC); 0 picks a free one
+    #[arg(long, default_value_t = 7000, help_heading = "Addresses")]
+    pub(crate) port: u16,
+    /// Address to listen on
+    #[arg(long, default_value = "127.0.0.1", help_heading = "Addresses")]
+    pub(crate) host: IpAddr,
+    /// Host at which frontends reach this worker; by default the address it listens on
+    #[arg(long, value_name = "HOST", help_heading = "Addresses")]
+    pub(crate) advertise: Option<String>,
+    /// Port of /metrics, /health and /live; 0 picks a free one; by default there is none
+    #[arg(long, help_heading = "Addresses")]
+    pub(crate) metrics_port: Option<u16>,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
+
+    /// Name for people; by default made from the id
+    #[arg(long, help_heading = "Worker")]
+    pub(crate) name: Option<String>,
+    /// Number that tells this worker from others; by default drawn at random
+    #[arg(long, help_heading = "Worker")]
+    pub(crate) worker_id: Option<u64>,
+    /// Simulated hardware and model: a built-in profile's name or the path of a TOML file
+    #[arg(long, default_value = engine::sim::PUBLISHED_PROFILE, help_heading = "Worker")]
+    pub(crate) profile: String,
+    /// Seed of everything random; workers with the same seed give the same answers
+    #[arg(long, default_value_t = 42, help_heading = "Worker")]
+    pub(crate) seed: u64,
+    /// Tokens per KV block; by default the profile's
+    #[arg(long, help_heading = "Worker", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) kv_cache_block_size: Option<u32>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    /// Where to register: static for nowhere, etcd
+    #[arg(long, value_enum, default_value_t = Discovery::Static, hide_possible_values = true, help_heading = "Cluster")]
+    pub(crate) discovery: Discovery,
+    /// Endpoints of etcd, separated by commas (etcd)
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "URLS",
+        default_value = "http://127.0.0.1:2379",
+        help_heading = "Cluster"
+    )]
+    pub(crate) etcd: Vec<String>,
+    /// A registration outlives its worker by at most so long, in seconds
+    #[arg(long, default_value = "5", value_parser = seconds, value_name = "SECONDS", help_heading = "Cluster")]
+    pub(crate) registration_ttl: Duration,
+    /// How events travel: grpc, nats, zmq
+    ///
+    /// grpc sends them to each frontend directly; nats publishes them on a server; zmq
+    /// publishes them on a port of its own and keeps the latest for those who missed some.
+    #[arg(long, value_enum, default_value_t = EventPlane::Grpc, hide_possible_values = true, help_heading = "Cluster")]
+    pub(crate) events: EventPlane,
+    /// Where NATS is (nats)
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "nats://127.0.0.1:4222",
+        help_heading = "Cluster"
+    )]
+    pub(crate) nats: String,
+    /// Port on which events are published, and the one after it; 0 picks free ones (zmq)
+    #[arg(long, default_value_t = 0, help_heading = "Cluster")]
+    pub(crate) zmq_port: u16,
+    /// Separates several clusters that share an etcd or a NATS
+    #[arg(long, default_value = "default", help_heading = "Cluster")]
+    pub(crate) cluster: String,
+
+    /// Requests held at once, running or waiting; more are refused
+    #[arg(long, default_value_t = 4096, help_heading = "Limits")]
+    pub(crate) max_requests: usize,
+    /// How long running requests may take to finish after SIGTERM, in seconds
+    #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
+    pub(crate) shutdown_grace: Duration,
+    #[command(flatten)]
+    pub(crate) general: GeneralArgs,
+}
+
+/// Certificates of the request plane.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TlsArgs {
+    /// Who signs the other side's certificate (PEM); with it, both sides must have one
+    #[arg(long, value_name = "FILE", requires_all = ["tls_cert", "tls_key"], help_heading = "TLS")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// This side's certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_ca", help_heading = "TLS")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// This side's private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_ca", help_heading = "TLS")]
+    pub(crate) tls_key: Option<PathBuf>,
+}
+
+impl TlsArgs {
+    pub(crate) fn read(&self) -> anyhow::Result<Option<Tls>> {
+        let (Some(ca), Some(certificate), Some(key)) =
+            (&self.tls_ca, &self.tls_cert, &self.tls_key)
+        else {
+            return Ok(None);
+        };
+        let files = TlsFiles {
+            ca: ca.clone(),
+            certificate: certificate.clone(),
+            key: key.clone(),
+        };
+        Ok(Some(Tls::read(&files)?))
+    }
+}
+
+/// How frontends find workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Discovery {
+    Static,
+    Etcd,
+}
+
+/// How events travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EventPlane {
+    Grpc,
+    Nats,
+    Zmq,
+}

@@ -1,0 +1,88 @@
+//! Options that several commands have in common.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use router::{BlockWeights, Mode, ModeName};
+
+use super::seconds;
+
+/// What is served.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ModelArgs {
+    /// Name under which the model is served; by default the profile's
+    #[arg(long, help_heading = "Model")]
+    pub(crate) model_name: Option<String>,
+    /// Folder with tokenizer.json and chat template; by default an embedded vocabulary
+    #[arg(long, value_name = "DIR", help_heading = "Model")]
+    pub(crate) model_path: Option<PathBuf>,
+    /// Bytes that remember how text was tokenised
+    #[arg(long, default_value_t = 64 << 20, help_heading = "Model")]
+    pub(crate) tokenizer_cache_bytes: usize,
+}
+
+/// Who gets a request.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RoutingArgs {
+    /// How a worker is chosen: kv, kv-blocks, round-robin, random, least-loaded, power-of-two
+    ///
+    /// kv takes the least expected time, learned from each worker, and lets requests wait
+    /// while every worker is full; kv-blocks is the published formula over KV blocks.
+    #[arg(long, default_value_t = ModeName::Kv, help_heading = "Routing")]
+    pub(crate) router_mode: ModeName,
+    /// What an uncached block costs, in blocks of decode load (kv-blocks)
+    #[arg(long, default_value_t = 1.0, help_heading = "Routing")]
+    pub(crate) overlap_score_weight: f64,
+    /// 0 takes the cheapest worker; above 0 draws by softmax (kv-blocks)
+    #[arg(long, default_value_t = 0.0, help_heading = "Routing")]
+    pub(crate) router_temperature: f64,
+    /// Requests that may wait for each worker beyond its batch slots before clients get 429
+    #[arg(long, default_value_t = 256, help_heading = "Routing")]
+    pub(crate) queue_limit: u32,
+    /// Refuse with 429 what would wait longer than this for a worker (kv); by default nothing
+    ///
+    /// A request overrides it with the header `x-request-timeout-ms`; `x-request-priority` says
+    /// who waits first.
+    #[arg(long, value_parser = seconds, value_name = "SECONDS", help_heading = "Routing")]
+    pub(crate) max_queue_wait: Option<Duration>,
+    /// Routing decisions kept for GET /decisions
+    #[arg(long, default_value_t = 1000, help_heading = "Routing")]
+    pub(crate) decision_log: usize,
+}
+
+/// How much is too much.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LimitArgs {
+    /// Requests held at once, whatever their state
+    #[arg(long, default_value_t = 16_384, help_heading = "Limits")]
+    pub(crate) max_requests: usize,
+    /// Largest request body
+    #[arg(long, default_value_t = 16 << 20, help_heading = "Limits")]
+    pub(crate) max_body_bytes: usize,
+    /// A client that reads nothing of its answer for so long is cut off, in seconds
+    #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
+    pub(crate) slow_reader_timeout: Duration,
+    /// How long running streams may take to finish after SIGTERM, in seconds
+    #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
+    pub(crate) shutdown_grace: Duration,
+}
+
+/// What every long-running command has.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct GeneralArgs {
+    /// Configuration file (TOML, one `name = value` per option)
+    #[arg(long, value_name = "FILE", help_heading = "General")]
+    pub(crate) config: Option<PathBuf>,
+    /// What to log to standard error: error, warn, info, debug, or a tracing filter
+    #[arg(long, default_value = "warn", help_heading = "General")]
+    pub(crate) log: String,
+}
+
+impl RoutingArgs {
+    /// The router mode with its weights.
+    pub(crate) fn mode(&self) -> anyhow::Result<Mode> {
+        let weights = BlockWeights::new(self.overlap_score_weight, self.router_temperature)?;
+        Ok(Mode::new(self.router_mode, weights))
+    }
+}

@@ -1,0 +1,239 @@
+//! `homing frontend`: the OpenAI-compatible server over workers on other machines.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, ensure};
+use contract::{Clock, FrontendId, Hashing, ModelName};
+use engine::sim::Profile;
+use etcd::Etcd;
+use frontend::{Access, ApiKeys, FaultLimits, Frontend, FrontendConfig, Parts};
+use net::connect::{ConnectConfig, Connector};
+use net::discovery;
+use net::registration::Expected;
+use preprocess::{PreprocessConfig, Preprocessor};
+use router::{Router, RouterConfig};
+use telemetry::{Registry, catalog};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use transport::roster;
+
+use super::draw_id;
+use crate::args::{Discovery, FrontendArgs};
+use crate::demo::StopSignals;
+use crate::print;
+
+pub(crate) fn run(args: FrontendArgs) -> anyhow::Result<()> {
+    super::run(&args.general.log.clone(), serve(args))
+}
+
+/// What is served, as the flags say or as the default profile has it.
+struct Served {
+    model: ModelName,
+    block_size: u32,
+    max_context_tokens: u32,
+    hashing: Hashing,
+}
+
+async fn serve(args: FrontendArgs) -> anyhow::Result<()> {
+    let mut signals = StopSignals::listen()?;
+    check(&args)?;
+    let address = SocketAddr::new(args.host, args.http_port);
+    let listener = TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address} (--http-port; 0 picks a free port)")
+    })?;
+    let served = served(&args)?;
+    let access = access(&args);
+    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let frontend = start(&args, &served, access.clone(), (&tasks, &stop)).await?;
+    greet(&args, &served, &access, listener.local_addr()?);
+    let drain = CancellationToken::new();
+    let patience = args.limits.slow_reader_timeout;
+    tasks.spawn(frontend::serve(
+        listener,
+        frontend.service(),
+        patience,
+        drain.clone(),
+    ));
+    signals.next().await;
+    print::line(format_args!(
+        "finishing {} running request(s) ...",
+        frontend.in_flight()
+    ));
+    frontend.close();
+    drain.cancel();
+    let finished = async {
+        frontend.idle().await;
+        stop.cancel();
+        tasks.close();
+        tasks.wait().await;
+    };
+    tokio::select! {
+        () = finished => {}
+        () = tokio::time::sleep(args.limits.shutdown_grace) => {
+            print::line(format_args!("gave up on {} request(s)", frontend.in_flight()));
+        }
+        () = signals.next() => {}
+    }
+    Ok(())
+}
+
+fn check(args: &FrontendArgs) -> anyhow::Result<()> {
+    if args.discovery == Discovery::Static {
+        ensure!(
+            !args.workers.is_empty(),
+            "no workers: name them with --workers, or say with --discovery where to find them"
+        );
+    }
+    for worker in &args.workers {
+        let known = worker.starts_with("http://") || worker.starts_with("https://");
+        ensure!(
+            known,
+            "--workers: `{worker}` is not an http:// or https:// address"
+        );
+    }
+    Ok(())
+}
+
+async fn start(
+    args: &FrontendArgs,
+    served: &Served,
+    access: Access,
+    (tasks, stop): (&TaskTracker, &CancellationToken),
+) -> anyhow::Result<Frontend> {
+    let clock = Clock::start();
+    let registry = Registry::new();
+    registry
+        .gauge(&catalog::BUILD_INFO, &[env!("CARGO_PKG_VERSION")])
+        .set(1.0);
+    let id = FrontendId(draw_id());
+    let router = RouterConfig {
+        mode: args.routing.mode()?,
+        seed: args.seed,
+        block_size: served.block_size,
+        hashing: served.hashing,
+        queue_limit: args.routing.queue_limit,
+        decisions_kept: args.routing.decision_log,
+    };
+    let parts = Parts {
+        model: served.model.clone(),
+        preprocessor: preprocessor(args, served)?,
+        router: Router::new(router, &registry, clock),
+        registry: registry.clone(),
+        clock,
+        id,
+        fleet_commands: None,
+    };
+    let config = FrontendConfig {
+        max_requests: args.limits.max_requests,
+        max_body_bytes: args.limits.max_body_bytes,
+        max_queue_wait: args.routing.max_queue_wait,
+        access,
+        api_keys: api_keys(args)?,
+        block_size: served.block_size as usize,
+        hashing: served.hashing,
+        faults: FaultLimits {
+            migrations: args.migration_limit,
+            first_token_timeout: args.first_token_timeout,
+            stall_timeout: args.stall_timeout,
+        },
+    };
+    let (roster, changes) = roster();
+    let frontend = Frontend::start(config, parts, changes, (tasks, stop));
+    let connect = ConnectConfig {
+        frontend: id,
+        expected: Expected {
+            cluster: args.cluster.clone(),
+            model: served.model.to_string(),
+            block_size: served.block_size,
+            hashing: served.hashing,
+        },
+        clock,
+        nats: args.nats.clone(),
+        tls: args.tls.read()?,
+    };
+    let connector = Connector::new(connect, roster, &registry, (tasks, stop)).await?;
+    let addresses = match args.discovery {
+        Discovery::Static => discovery::list(BTreeSet::from_iter(args.workers.clone())),
+        Discovery::Etcd => {
+            let etcd = Etcd::connect(&args.etcd).context("--etcd")?;
+            discovery::etcd(&etcd, &args.cluster, (tasks, stop))
+        }
+    };
+    discovery::follow(connector, addresses);
+    Ok(frontend)
+}
+
+fn served(args: &FrontendArgs) -> anyhow::Result<Served> {
+    let profile = Profile::named(engine::sim::PUBLISHED_PROFILE)?;
+    Ok(Served {
+        model: match &args.model.model_name {
+            Some(name) => ModelName::new(name),
+            None => profile.model.clone(),
+        },
+        block_size: args.kv_cache_block_size.unwrap_or(profile.block_size),
+        max_context_tokens: args
+            .max_context_tokens
+            .unwrap_or(profile.max_context_tokens),
+        hashing: Hashing::default(),
+    })
+}
+
+fn preprocessor(args: &FrontendArgs, served: &Served) -> anyhow::Result<Preprocessor> {
+    let config = PreprocessConfig {
+        max_context_tokens: served.max_context_tokens,
+        cache_bytes: args.model.tokenizer_cache_bytes,
+        ..PreprocessConfig::default()
+    };
+    Ok(match &args.model.model_path {
+        Some(folder) => Preprocessor::from_dir(folder, config)?,
+        None => Preprocessor::embedded(config),
+    })
+}
+
+fn api_keys(args: &FrontendArgs) -> anyhow::Result<Option<ApiKeys>> {
+    let Some(path) = &args.api_key_file else {
+        return Ok(None);
+    };
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("--api-key-file: cannot read {}", path.display()))?;
+    let keys = ApiKeys::parse(&text);
+    ensure!(
+        !keys.is_empty(),
+        "--api-key-file: there is no key in {}",
+        path.display()
+    );
+    Ok(Some(keys))
+}
+
+fn access(args: &FrontendArgs) -> Access {
+    match &args.control_token {
+        Some(token) => Access::Token(token.clone()),
+        None if args.host.is_loopback() => Access::Open,
+        None => Access::Token(frontend::random_token()),
+    }
+}
+
+fn greet(args: &FrontendArgs, served: &Served, access: &Access, api: SocketAddr) {
+    print::line(format_args!(
+        "Homing {} serves {}, router {}\n\n  api      http://{api}/v1\n  metrics  http://{api}/metrics\n  workers  {}",
+        env!("CARGO_PKG_VERSION"),
+        served.model,
+        args.routing.router_mode,
+        match args.discovery {
+            Discovery::Static => args.workers.join(", "),
+            Discovery::Etcd => format!(
+                "as registered at {} in cluster {}",
+                args.etcd.join(", "),
+                args.cluster
+            ),
+        },
+    ));
+    if let (Access::Token(token), None) = (access, &args.control_token) {
+        print::line(format_args!(
+            "  control token (made up for this run): {token}"
+        ));
+    }
+    print::line(format_args!("\nCtrl-C stops it."));
+}

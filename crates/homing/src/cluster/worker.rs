@@ -1,0 +1,273 @@
+//! `homing worker`: one engine, served to frontends on other machines.
+//!
+//! On SIGTERM it takes its registration back, tells its frontends to send nothing more, and
+//! finishes what it runs. What has not finished when the grace is over is broken off, and
+//! frontends move it to another worker.
+
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use axum::Json;
+use axum::routing::get;
+use contract::{Clock, ModelName, WorkerCard, WorkerId};
+use engine::sim::{Profile, SimExecutor};
+use etcd::Etcd;
+use http::{StatusCode, header};
+use net::discovery::Registered;
+use net::events::{Plane, Publisher, topic};
+use net::registration::Registration;
+use net::serve::{ServeConfig, Service};
+use net::wire::Sender;
+use preprocess::{PreprocessConfig, Preprocessor};
+use serde_json::json;
+use telemetry::{Registry, catalog};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use worker::{Worker, WorkerContext};
+
+use super::draw_id;
+use crate::args::{Discovery, EventPlane, WorkerArgs};
+use crate::demo::StopSignals;
+use crate::{print, simulation};
+
+pub(crate) fn run(args: WorkerArgs) -> anyhow::Result<()> {
+    super::run(&args.general.log.clone(), serve(args))
+}
+
+/// Whoever asks for metrics reads them.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What watches over a worker's tasks.
+struct Tasks {
+    tracker: TaskTracker,
+    stop: CancellationToken,
+}
+
+async fn serve(args: WorkerArgs) -> anyhow::Result<()> {
+    let mut signals = StopSignals::listen()?;
+    let listener = listen(&args, args.port, "--port").await?;
+    let metrics = match args.metrics_port {
+        Some(port) => Some(listen(&args, port, "--metrics-port").await?),
+        None => None,
+    };
+    let clock = Clock::start();
+    let registry = Registry::new();
+    registry
+        .gauge(&catalog::BUILD_INFO, &[env!("CARGO_PKG_VERSION")])
+        .set(1.0);
+    let tasks = Tasks {
+        tracker: TaskTracker::new(),
+        stop: CancellationToken::new(),
+    };
+    let (worker, service, registration) =
+        start(&args, &listener, (clock, &registry), &tasks).await?;
+    let server = tasks.tracker.spawn(service.clone().listen(listener));
+    if let Some(listener) = metrics {
+        print::line(format_args!(
+            "  metrics  http://{}/metrics",
+            listener.local_addr()?
+        ));
+        let routes = routes(registry, clock, service.clone());
+        tasks.tracker.spawn(frontend::serve(
+            listener,
+            routes,
+            PATIENCE,
+            tasks.stop.clone(),
+        ));
+    }
+    let registered = register(&args, &registration, &tasks)?;
+    signals.next().await;
+    print::line(format_args!(
+        "finishing {} running request(s) ...",
+        service.requests()
+    ));
+    let finished = async {
+        if let Some(registered) = registered {
+            registered.withdraw().await;
+        }
+        service.drain();
+        worker.drain().await;
+        // Ends with the engine; an error was its listener's and is too late to act on.
+        let _ = server.await;
+    };
+    tokio::select! {
+        () = finished => {}
+        () = tokio::time::sleep(args.shutdown_grace) => {
+            print::line(format_args!("gave up on {} request(s)", service.requests()));
+        }
+        () = signals.next() => {}
+    }
+    tasks.stop.cancel();
+    Ok(())
+}
+
+/// Starts the engine, its event plane and its service, and says so.
+async fn start(
+    args: &WorkerArgs,
+    listener: &TcpListener,
+    (clock, registry): (Clock, &Registry),
+    tasks: &Tasks,
+) -> anyhow::Result<(Worker, Service, Registration)> {
+    let card = card(args)?;
+    let profile = profile(args)?;
+    let preprocessor = preprocessor(args, &profile)?;
+    let answers = simulation::answers(&preprocessor)?;
+    let tls = args.tls.read()?;
+    let host = advertised_host(args, listener.local_addr()?);
+    let sender = Sender {
+        worker: card.id,
+        epoch: epoch(),
+    };
+    let plane = plane(args, &host);
+    let topic = topic(&args.cluster, sender);
+    let publisher = Publisher::open(&plane, &topic, (&tasks.tracker, &tasks.stop)).await?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let registration = Registration {
+        cluster: args.cluster.clone(),
+        card: card.clone(),
+        epoch: sender.epoch,
+        address: format!("{scheme}://{host}:{}", listener.local_addr()?.port()),
+        events: publisher.address().clone(),
+    };
+    let context = WorkerContext {
+        clock,
+        registry: registry.clone(),
+        epoch: sender.epoch,
+    };
+    let executor = SimExecutor::new(&profile, answers, args.seed);
+    let (worker, member) = Worker::start(card.clone(), executor, &context);
+    let config = ServeConfig {
+        registration: registration.clone(),
+        clock,
+        max_requests: args.max_requests,
+        tls,
+    };
+    let service = Service::start(config, member, publisher, &tasks.tracker);
+    print::line(format_args!(
+        "Homing {} worker {} SIMULATES {} ({}), {} slots\n\n  address  {}\n  events   {}",
+        env!("CARGO_PKG_VERSION"),
+        card.name,
+        card.model,
+        card.engine,
+        card.slots,
+        registration.address,
+        match args.events {
+            EventPlane::Grpc => "to each frontend directly".to_owned(),
+            EventPlane::Nats => format!("NATS at {}, subject {topic}", args.nats),
+            EventPlane::Zmq => format!("ZeroMQ, {}", publisher_address(&registration)),
+        },
+    ));
+    Ok((worker, service, registration))
+}
+
+fn publisher_address(registration: &Registration) -> String {
+    match &registration.events {
+        net::registration::EventAddress::Zmq { publish, .. } => publish.clone(),
+        net::registration::EventAddress::Grpc | net::registration::EventAddress::Nats { .. } => {
+            String::new()
+        }
+    }
+}
+
+fn register(
+    args: &WorkerArgs,
+    registration: &Registration,
+    tasks: &Tasks,
+) -> anyhow::Result<Option<Registered>> {
+    match args.discovery {
+        Discovery::Static => Ok(None),
+        Discovery::Etcd => {
+            let key = net::discovery::key(&args.cluster, registration.card.id);
+            let registered = Registered::open(
+                Etcd::connect(&args.etcd).context("--etcd")?,
+                (key, registration.to_json()),
+                args.registration_ttl,
+                &tasks.tracker,
+            );
+            Ok(Some(registered))
+        }
+    }
+}
+
+fn card(args: &WorkerArgs) -> anyhow::Result<WorkerCard> {
+    let id = args.worker_id.unwrap_or_else(draw_id);
+    let name = args.name.clone().unwrap_or_else(|| format!("worker-{id}"));
+    Ok(profile(args)?.card(WorkerId(id), &name))
+}
+
+fn profile(args: &WorkerArgs) -> anyhow::Result<Profile> {
+    let mut profile = simulation::profile(&args.profile)?;
+    if let Some(block_size) = args.kv_cache_block_size {
+        profile = profile.with_block_size(block_size);
+    }
+    if let Some(name) = &args.model.model_name {
+        profile.model = ModelName::new(name);
+    }
+    Ok(profile)
+}
+
+/// The words of a simulated answer are cut into the tokens that the frontend will turn back.
+fn preprocessor(args: &WorkerArgs, profile: &Profile) -> anyhow::Result<Preprocessor> {
+    let config = PreprocessConfig {
+        max_context_tokens: profile.max_context_tokens,
+        cache_bytes: 0,
+        ..PreprocessConfig::default()
+    };
+    Ok(match &args.model.model_path {
+        Some(folder) => Preprocessor::from_dir(folder, config)?,
+        None => Preprocessor::embedded(config),
+    })
+}
+
+fn plane(args: &WorkerArgs, host: &str) -> Plane {
+    match args.events {
+        EventPlane::Grpc => Plane::Grpc,
+        EventPlane::Nats => Plane::Nats {
+            url: args.nats.clone(),
+        },
+        EventPlane::Zmq => Plane::Zmq {
+            bind: args.host.to_string(),
+            advertise: host.to_owned(),
+            port: args.zmq_port,
+        },
+    }
+}
+
+fn advertised_host(args: &WorkerArgs, listening: SocketAddr) -> String {
+    match &args.advertise {
+        Some(host) => host.clone(),
+        None if listening.is_ipv6() => format!("[{}]", listening.ip()),
+        None => listening.ip().to_string(),
+    }
+}
+
+async fn listen(args: &WorkerArgs, port: u16, option: &str) -> anyhow::Result<TcpListener> {
+    let address = SocketAddr::new(args.host, port);
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address} ({option}; 0 picks a free port)"))
+}
+
+fn routes(registry: Registry, clock: Clock, service: Service) -> axum::Router {
+    let render = move || {
+        let text = registry.render(clock.now() - contract::Moment::ZERO);
+        async move { ([(header::CONTENT_TYPE, telemetry::CONTENT_TYPE)], text) }
+    };
+    let health = move || {
+        let (requests, frontends) = (service.requests(), service.frontends());
+        let body = json!({ "status": "healthy", "requests": requests, "frontends": frontends });
+        async move { (StatusCode::OK, Json(body)) }
+    };
+    axum::Router::new()
+        .route("/metrics", get(render))
+        .route("/health", get(health))
+        .route("/live", get(async || Json(json!({ "status": "live" }))))
+}
+
+/// Distinguishes this run of a worker from earlier ones: the time it started.
+fn epoch() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}

