@@ -116,10 +116,12 @@ impl Answer {
             if may_end && self.limits.eos_tokens.contains(token) {
                 return (position, Some(FinishReason::Stop));
             }
-            self.given = self.given.saturating_add(1);
+            // The worker says that it is done, with the last token or after it. Only one that
+            // goes on has to be told.
             if self.given >= self.limits.max_tokens {
-                return (position + 1, Some(FinishReason::Length));
+                return (position, Some(FinishReason::Length));
             }
+            self.given = self.given.saturating_add(1);
         }
         (tokens.len(), None)
     }

@@ -11,6 +11,7 @@ pub struct Counts {
     events_of_strangers: AtomicU64,
     orphaned_blocks: AtomicU64,
     snapshots: AtomicU64,
+    channels: AtomicU64,
 }
 
 /// The counters at one moment.
@@ -26,6 +27,8 @@ pub struct Tally {
     pub orphaned_blocks: u64,
     /// Tree dumps that workers were asked for.
     pub snapshots: u64,
+    /// Publishers of cache events that are listened to now.
+    pub channels: u64,
 }
 
 impl Counts {
@@ -38,6 +41,7 @@ impl Counts {
             events_of_strangers: read(&self.events_of_strangers),
             orphaned_blocks: read(&self.orphaned_blocks),
             snapshots: read(&self.snapshots),
+            channels: read(&self.channels),
         }
     }
 
@@ -64,5 +68,9 @@ impl Counts {
 
     pub(crate) fn snapshot(&self) {
         self.snapshots.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn channels(&self, channels: usize) {
+        self.channels.store(channels as u64, Ordering::Relaxed);
     }
 }

@@ -112,9 +112,15 @@ impl Discovery {
         let responses = Arc::clone(&self.responses);
         let link = Arc::new(DynamoLink::new(description, responses, Arc::clone(&voice)));
         present.insert(worker, (Arc::clone(&link), voice));
-        self.roster
-            .announce(Change::Joined(Member { card, link, feed }))
-            .await;
+        let member = Member {
+            card,
+            link,
+            feed,
+            // Whatever it holds, it said before we listened.
+            warm: true,
+            lease: None,
+        };
+        self.roster.announce(Change::Joined(member)).await;
     }
 
     async fn leave(&self, worker: WorkerId, present: &mut Present) {

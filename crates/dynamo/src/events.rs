@@ -72,6 +72,7 @@ impl Listeners {
                 });
             }
         }
+        self.counts.channels(self.channels.len());
     }
 }
 

@@ -6,9 +6,9 @@ use contract::{ChunkSource, LinkError, TokenChunk};
 use tokio::time::Instant;
 
 use crate::answer::{Answer, Turn};
-use crate::incoming::Incoming;
-use crate::wire::engine::LARGEST_OUTPUT;
-use crate::wire::{Codec, control, engine};
+use crate::incoming::{FrameError, Incoming};
+use crate::wire::engine::{LARGEST_OUTPUT, Output};
+use crate::wire::{Codec, DecodeError, control, engine};
 
 #[derive(Debug)]
 pub(crate) struct AnswerSource {
@@ -16,8 +16,18 @@ pub(crate) struct AnswerSource {
     codec: Codec,
     answer: Answer,
     began: Instant,
-    /// The worker has said its last word, or has been lost.
+    /// The last chunk, while the worker takes its leave: it comes right behind, and a
+    /// connection that is closed before counts as a cancellation there.
+    last: Option<TokenChunk>,
+    /// Nothing more is to be read.
     over: bool,
+    /// The worker has finished, so there is nothing to cancel.
+    finished: bool,
+}
+
+enum Heard {
+    Frame(Result<engine::Answer<Output>, DecodeError>),
+    Sentinel,
 }
 
 impl AnswerSource {
@@ -27,23 +37,44 @@ impl AnswerSource {
             codec,
             answer,
             began,
+            last: None,
             over: false,
+            finished: false,
         }
     }
 
-    fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<Turn> {
+    fn poll_heard(&mut self, context: &mut Context<'_>) -> Poll<Result<Heard, FrameError>> {
         let codec = self.codec;
-        let frame = self.incoming.poll_frame(context, LARGEST_OUTPUT, |frame| {
+        self.incoming.poll_frame(context, LARGEST_OUTPUT, |frame| {
             if control::is_sentinel(frame.header) {
-                return Ok(engine::Answer::End);
+                Heard::Sentinel
+            } else {
+                Heard::Frame(engine::output(frame.body, codec))
             }
-            engine::output(frame.body, codec)
-        });
-        Poll::Ready(match ready!(frame) {
-            Ok(Ok(frame)) => self.answer.take(frame, self.began.elapsed()),
-            Ok(Err(error)) => Turn::Fail(self.answer.broken(error)),
-            Err(error) => Turn::Fail(self.answer.broken(error)),
         })
+    }
+
+    fn take(&mut self, heard: Result<Heard, FrameError>) -> Turn {
+        match heard {
+            Ok(Heard::Frame(Ok(frame))) => {
+                let says_so = matches!(&frame, engine::Answer::Data(output)
+                    if output.finish_reason.is_some());
+                self.finished |= says_so;
+                self.answer.take(frame, self.began.elapsed())
+            }
+            Ok(Heard::Sentinel) => self.answer.take(engine::Answer::End, self.began.elapsed()),
+            Ok(Heard::Frame(Err(error))) => Turn::Fail(self.answer.broken(error)),
+            Err(error) => Turn::Fail(self.answer.broken(error)),
+        }
+    }
+
+    /// Waits until the worker has taken its leave, or has gone without.
+    fn poll_farewell(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        while let Heard::Frame(_) = match ready!(self.poll_heard(context)) {
+            Ok(heard) => heard,
+            Err(_) => return Poll::Ready(()),
+        } {}
+        Poll::Ready(())
     }
 }
 
@@ -52,14 +83,24 @@ impl ChunkSource for AnswerSource {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<TokenChunk, LinkError>>> {
-        if self.over {
-            return Poll::Ready(None);
-        }
         loop {
-            match ready!(self.poll_turn(context)) {
+            if self.last.is_some() {
+                ready!(self.poll_farewell(context));
+                self.over = true;
+                return Poll::Ready(self.last.take().map(Ok));
+            }
+            if self.over {
+                return Poll::Ready(None);
+            }
+            let heard = ready!(self.poll_heard(context));
+            match self.take(heard) {
                 Turn::Wait => {}
+                Turn::Chunk(chunk) if chunk.finish.is_some() && self.finished => {
+                    self.last = Some(chunk);
+                }
+                // An end that we found ourselves: the worker would go on.
                 Turn::Chunk(chunk) => {
-                    // Not over yet if we found the end ourselves: the worker may go on.
+                    self.over = chunk.finish.is_some();
                     return Poll::Ready(Some(Ok(chunk)));
                 }
                 Turn::Fail(error) => {
@@ -73,7 +114,7 @@ impl ChunkSource for AnswerSource {
 
 impl Drop for AnswerSource {
     fn drop(&mut self) {
-        if !self.over {
+        if !self.finished {
             self.incoming.say(&control::kill());
         }
     }

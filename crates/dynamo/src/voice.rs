@@ -36,11 +36,6 @@ impl Voice {
         publisher: FeedPublisher,
         counts: Arc<Counts>,
     ) -> Self {
-        // Whatever the worker holds already, it said before we listened: ask.
-        publisher.publish(FeedMessage::Head {
-            epoch,
-            next_sequence: 1,
-        });
         Self {
             worker,
             dp_rank,
