@@ -4,7 +4,7 @@
 //! what it holds, that endpoint too are registered; the three come in any order. Whatever
 //! changes about it afterwards makes it leave and join anew: its card is constant for its life.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use contract::{WorkerCard, WorkerId};
 
@@ -80,20 +80,29 @@ impl Directory {
         steps
     }
 
-    /// Where cache events are published.
-    pub(crate) fn channels(&self) -> BTreeSet<String> {
-        self.registrations
-            .values()
-            .filter_map(|registration| match registration {
-                Registration::Channel(channel) => Some(channel),
-                Registration::Endpoint(_) | Registration::Model(_) => None,
-            })
-            .filter(|channel| {
-                let namespace = channel.namespace.as_deref();
-                namespace.is_none_or(|namespace| self.is_ours(namespace))
-            })
-            .map(|channel| channel.address.clone())
-            .collect()
+    /// Where cache events are published, and for whom, if that is known.
+    pub(crate) fn channels(&self) -> BTreeMap<String, Option<WorkerId>> {
+        let (mut channels, mut sources) = (Vec::new(), BTreeMap::new());
+        for registration in self.registrations.values() {
+            match registration {
+                Registration::Channel(channel) => channels.push(channel),
+                Registration::Source(source) => {
+                    sources.insert(source.publisher, WorkerId(source.worker));
+                }
+                Registration::Endpoint(_) | Registration::Model(_) => {}
+            }
+        }
+        let ours = channels.into_iter().filter(|channel| {
+            let namespace = channel.namespace.as_deref();
+            namespace.is_none_or(|namespace| self.is_ours(namespace))
+        });
+        ours.map(|channel| {
+            let named = Some(WorkerId(channel.publisher));
+            let named = named.filter(|worker| self.members.contains_key(worker));
+            let worker = sources.get(&channel.publisher).copied().or(named);
+            (channel.address.clone(), worker)
+        })
+        .collect()
     }
 
     pub(crate) fn members(&self) -> impl Iterator<Item = &Description> {
@@ -153,7 +162,7 @@ impl Directory {
                         .push(endpoint);
                 }
                 Registration::Model(model) => models.push(model),
-                Registration::Channel(_) => {}
+                Registration::Channel(_) | Registration::Source(_) => {}
             }
         }
         let (mut present, mut refused) = (BTreeMap::new(), BTreeMap::new());

@@ -3,7 +3,7 @@
 //! Not every version says which worker a publisher speaks for, but every event does. So all
 //! channels are heard and events are handed on by the worker that they name.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ use crate::wire::event;
 
 /// Before another attempt to reach a publisher.
 const PAUSE: Duration = Duration::from_millis(500);
+/// Until a publisher has taken note of a subscription, which it does not confirm.
+const SETTLING: Duration = Duration::from_millis(200);
 
 /// The voices of all members.
 pub(crate) type Choir = Arc<RwLock<HashMap<WorkerId, Arc<Voice>>>>;
@@ -50,20 +52,21 @@ impl Listeners {
     }
 
     /// Listens to these channels and to no others.
-    pub(crate) fn follow(&mut self, wanted: &BTreeSet<String>) {
+    pub(crate) fn follow(&mut self, wanted: &BTreeMap<String, Option<WorkerId>>) {
         self.channels.retain(|address, stop| {
-            let keep = wanted.contains(address);
+            let keep = wanted.contains_key(address);
             if !keep {
                 stop.cancel();
             }
             keep
         });
-        for address in wanted {
+        for (address, worker) in wanted {
             if !self.channels.contains_key(address) {
                 let stop = self.stop.child_token();
                 self.channels.insert(address.clone(), stop.clone());
                 let listener = Listener {
                     address: address.clone(),
+                    worker: *worker,
                     choir: Arc::clone(&self.choir),
                     counts: Arc::clone(&self.counts),
                 };
@@ -78,6 +81,8 @@ impl Listeners {
 
 struct Listener {
     address: String,
+    /// Whose events are published there, if that was known when we began to listen.
+    worker: Option<WorkerId>,
     choir: Choir,
     counts: Arc<Counts>,
 }
@@ -100,9 +105,24 @@ impl Listener {
         socket.connect(&self.address).await?;
         socket.subscribe(event::TOPIC).await?;
         debug!(channel = self.address, "listening to cache events");
+        let mut settling = std::pin::pin!(tokio::time::sleep(SETTLING));
+        let mut settled = false;
         loop {
-            let message = socket.recv().await?;
-            self.hear(&message);
+            tokio::select! {
+                message = socket.recv() => self.hear(&message?),
+                () = &mut settling, if !settled => {
+                    settled = true;
+                    self.make_up();
+                }
+            }
+        }
+    }
+
+    /// A worker that joined before we listened may have said something in between.
+    fn make_up(&self) {
+        let choir = self.choir.read();
+        if let Some(voice) = self.worker.and_then(|worker| choir.get(&worker)) {
+            voice.doubt();
         }
     }
 

@@ -19,6 +19,8 @@ pub enum Registration {
     Model(Box<Model>),
     /// Where cache events are published.
     Channel(Channel),
+    /// For whom they are published. Not every version tells.
+    Source(Source),
 }
 
 /// Something that takes requests.
@@ -72,8 +74,16 @@ pub struct Model {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Channel {
     pub namespace: Option<String>,
+    /// The first versions name a publisher like its worker.
+    pub publisher: u64,
     /// `tcp://host:port`
     pub address: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    pub publisher: u64,
+    pub worker: u64,
 }
 
 /// What a model card says, as far as we read it.
@@ -132,6 +142,7 @@ enum Value {
     Endpoint(EndpointValue),
     Model(Box<ModelValue>),
     EventChannel(ChannelValue),
+    EventSource(SourceValue),
     #[serde(other)]
     Other,
 }
@@ -165,7 +176,15 @@ struct ChannelValue {
     #[serde(default)]
     scope: serde_json::Value,
     topic: String,
+    instance_id: u64,
     transport: serde_json::Value,
+}
+
+#[derive(Deserialize)]
+struct SourceValue {
+    publisher_id: u64,
+    #[serde(default)]
+    metadata: serde_json::Value,
 }
 
 /// Reads a value; `None` if it is of a kind that we do not need.
@@ -181,6 +200,7 @@ pub fn decode(value: &[u8]) -> Result<Option<Registration>, DecodeError> {
         Value::Endpoint(value) => Some(Registration::Endpoint(endpoint(value)?)),
         Value::Model(value) => model(*value).map(|model| Registration::Model(Box::new(model))),
         Value::EventChannel(value) => channel(value).map(Registration::Channel),
+        Value::EventSource(value) => source(&value).map(Registration::Source),
         Value::Other => None,
     })
 }
@@ -246,7 +266,15 @@ fn channel(value: ChannelValue) -> Option<Channel> {
     let scope = scope.and_then(|namespace| namespace.as_str());
     Some(Channel {
         namespace: value.namespace.or_else(|| scope.map(str::to_owned)),
+        publisher: value.instance_id,
         address: address.to_owned(),
+    })
+}
+
+fn source(value: &SourceValue) -> Option<Source> {
+    Some(Source {
+        publisher: value.publisher_id,
+        worker: value.metadata.pointer("/worker/worker_id")?.as_u64()?,
     })
 }
 

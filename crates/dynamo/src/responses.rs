@@ -164,3 +164,79 @@ impl Reception {
         let _ = expected.send(incoming);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::wire::two_part;
+
+    /// Connects, says something, and waits until it is shown out or taken.
+    async fn connect(responses: &Responses, header: &str) -> TcpStream {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, responses.port))
+            .await
+            .expect("it listens");
+        let greeting = two_part::encode(header.as_bytes(), b"");
+        stream.write_all(&greeting).await.expect("it reads");
+        stream
+    }
+
+    async fn is_shown_out(mut stream: TcpStream) -> bool {
+        stream.read(&mut [0]).await.is_ok_and(|read| read == 0)
+    }
+
+    fn greeting(subject: &str, kind: &str) -> String {
+        format!(r#"{{"subject":"{subject}","stream_type":"{kind}"}}"#)
+    }
+
+    #[tokio::test]
+    async fn only_a_stream_that_names_a_waiting_request_counts() {
+        let (counts, tasks) = (Arc::new(Counts::default()), TaskTracker::new());
+        let stop = CancellationToken::new();
+        let own = IpAddr::from(Ipv4Addr::LOCALHOST);
+        let listening = Responses::listen(
+            (own, 0).into(),
+            None,
+            Arc::clone(&counts),
+            &tasks,
+            stop.clone(),
+        );
+        let responses = listening.await.unwrap();
+        let mut expected = responses.expect(own);
+        assert_eq!(expected.address, format!("127.0.0.1:{}", responses.port));
+        let refused = [
+            greeting("00000000-0000-0000-0000-000000000000", "response"),
+            greeting(&expected.subject, "request"),
+            greeting("", "response"),
+            "nonsense".to_owned(),
+        ];
+        for header in &refused {
+            assert!(
+                is_shown_out(connect(&responses, header).await).await,
+                "{header}"
+            );
+        }
+        assert_eq!(counts.tally().refused_streams, refused.len() as u64);
+
+        let good = greeting(&expected.subject, "response");
+        let mut stream = connect(&responses, &good).await;
+        let mut incoming = expected.answer().await.expect("it was taken");
+        let frame = two_part::encode(b"", b"body");
+        stream.write_all(&frame).await.unwrap();
+        let body = incoming.frame(100, |frame| frame.body.to_vec()).await;
+        assert_eq!(body.unwrap(), b"body");
+
+        // A name is good for one answer, and only while somebody waits for it.
+        assert!(is_shown_out(connect(&responses, &good).await).await);
+        let given_up = responses.expect(own);
+        let late = greeting(&given_up.subject, "response");
+        drop(given_up);
+        assert!(is_shown_out(connect(&responses, &late).await).await);
+        stop.cancel();
+        tasks.close();
+        tasks.wait().await;
+    }
+}

@@ -67,6 +67,16 @@ impl Voice {
         }
     }
 
+    /// Events may have been missed, however many: has the receiver ask for a snapshot.
+    pub(crate) fn doubt(&self) {
+        if let Some(publisher) = &self.state.lock().publisher {
+            publisher.publish(FeedMessage::Head {
+                epoch: self.epoch,
+                next_sequence: u64::MAX,
+            });
+        }
+    }
+
     pub(crate) fn await_dump(&self) {
         self.counts.snapshot();
         self.state.lock().mirror.await_dump();

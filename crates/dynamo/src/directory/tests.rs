@@ -222,3 +222,26 @@ fn the_folder_is_where_the_tokenizer_is_unless_it_is_on_a_hub() {
     assert_eq!(folder("org/m", "/b/tokenizer.json"), Some("/b".into()));
     assert_eq!(folder("org/m", "hf://m/tokenizer.json"), None);
 }
+
+#[test]
+fn channels_belong_to_workers_as_far_as_that_is_told() {
+    let channel = |publisher: u64, port: u16| {
+        let value = format!(
+            r#"{{"type":"EventChannel","namespace":"dynamo","component":"backend","topic":"kv-events","instance_id":{publisher},"transport":{{"kind":"Zmq","config":{{"endpoint":"tcp://h:{port}"}}}}}}"#
+        );
+        (format!("v1/event_channels/{publisher}"), value.into_bytes())
+    };
+    let source =
+        r#"{"type":"EventSource","publisher_id":70,"metadata":{"worker":{"worker_id":1}}}"#;
+    let source = ("v1/event_sources/70".to_owned(), source.as_bytes().to_vec());
+    let mut directory = Directory::new(None);
+    let channels = [channel(70, 1), channel(2, 2), channel(71, 3), source];
+    let all = [worker(1), worker(2), channels.to_vec()].concat();
+    directory.apply(Update::Snapshot(all));
+    let expected = [
+        ("tcp://h:1".to_owned(), Some(WorkerId(1))),
+        ("tcp://h:2".to_owned(), Some(WorkerId(2))),
+        ("tcp://h:3".to_owned(), None),
+    ];
+    assert_eq!(directory.channels(), expected.into());
+}

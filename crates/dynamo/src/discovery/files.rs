@@ -18,7 +18,12 @@ const EVERY: Duration = Duration::from_millis(500);
 /// Dynamo's own time to live of a file.
 const TIME_TO_LIVE: Duration = Duration::from_secs(10);
 /// The folders under the root that we read.
-const BUCKETS: [&str; 3] = ["v1/instances", "v1/mdc", "v1/event_channels"];
+const BUCKETS: [&str; 4] = [
+    "v1/instances",
+    "v1/mdc",
+    "v1/event_channels",
+    "v1/event_sources",
+];
 /// What is being written has this prefix, until it is renamed.
 const UNFINISHED: &str = ".tmp_";
 

@@ -41,10 +41,11 @@ fn channels_of_known_versions_are_read() {
     let channel = |value: &str| decode(value.as_bytes()).unwrap();
     let expected = Registration::Channel(Channel {
         namespace: Some("dynamo".to_owned()),
+        publisher: 3,
         address: "tcp://10.0.0.2:46185".to_owned(),
     });
     // 1.4 and later.
-    let value = r#"{"type":"EventChannel","scope":{"kind":"endpoint","endpoint":{"namespace":"dynamo","component":"backend","name":"generate"}},"topic":"kv-events","instance_id":2223198827383330,"transport":{"kind":"Zmq","config":{"endpoint":"tcp://10.0.0.2:46185"}}}"#;
+    let value = r#"{"type":"EventChannel","scope":{"kind":"endpoint","endpoint":{"namespace":"dynamo","component":"backend","name":"generate"}},"topic":"kv-events","instance_id":3,"transport":{"kind":"Zmq","config":{"endpoint":"tcp://10.0.0.2:46185"}}}"#;
     assert_eq!(channel(value), Some(expected.clone()));
     // 1.1 to 1.3.
     let value = r#"{"type":"EventChannel","namespace":"dynamo","component":"backend","topic":"kv-events","instance_id":3,"transport":{"kind":"Zmq","config":{"endpoint":"tcp://10.0.0.2:46185"}}}"#;
@@ -56,9 +57,19 @@ fn channels_of_known_versions_are_read() {
 }
 
 #[test]
+fn a_source_says_for_whom_is_published() {
+    let value = r#"{"type":"EventSource","topic":"kv-events","publisher_id":5175857504502543,"metadata":{"worker":{"worker_id":1986024272176095462,"dp_rank":0},"publisher_id":5175857504502543}}"#;
+    let expected = Source {
+        publisher: 5_175_857_504_502_543,
+        worker: 1_986_024_272_176_095_462,
+    };
+    assert_eq!(read(value), Registration::Source(expected));
+}
+
+#[test]
 fn kinds_that_we_do_not_need_are_skipped() {
     for value in [
-        r#"{"type":"EventSource","topic":"kv-events","publisher_id":1,"metadata":{}}"#,
+        r#"{"type":"EventSource","topic":"other","publisher_id":1,"metadata":{}}"#,
         r#"{"type":"SomethingNew","of":["a","later"],"version":1}"#,
     ] {
         assert_eq!(decode(value.as_bytes()), Ok(None));

@@ -175,8 +175,13 @@ impl Worker {
         let mut holdings = Holdings::new(&mut self.index, 0);
         let mut observed = match message {
             FeedMessage::Kv(batch) => self.completeness.observe(&batch, &mut holdings),
-            FeedMessage::Head { .. }
-            | FeedMessage::Status(_)
+            FeedMessage::Head {
+                epoch,
+                next_sequence,
+            } => self
+                .completeness
+                .head((epoch, next_sequence), &mut holdings),
+            FeedMessage::Status(_)
             | FeedMessage::Loads(_)
             | FeedMessage::Lease(_)
             | FeedMessage::Draining => panic!("dynamo workers tell of blocks only"),
