@@ -48,6 +48,7 @@ enum Step {
     Clippy,
     Build,
     Tests,
+    Chaos,
     Ui,
     Metrics,
     Dashboards,
@@ -159,6 +160,7 @@ impl Step {
             Self::Clippy => "clippy",
             Self::Build => "build",
             Self::Tests => "tests",
+            Self::Chaos => "chaos",
             Self::Ui => "ui",
             Self::Metrics => "metrics",
             Self::Dashboards => "dashboards",
@@ -177,6 +179,7 @@ impl Step {
             Self::Clippy => "no warning in any target",
             Self::Build => "everything, in the dev profile",
             Self::Tests => "unit, property and whole-cluster tests",
+            Self::Chaos => "faults in virtual time, a few hundred seeds",
             Self::Ui => "types, lints and unit tests of the web console",
             Self::Metrics => "promtool reads a live demo's /metrics",
             Self::Dashboards => "dashboards and rules, every query against a live Prometheus",
@@ -199,7 +202,12 @@ impl Step {
             Self::Deploy => &[Tool::Python, Tool::Node, Tool::Prometheus],
             Self::Ui => &[Tool::Node],
             Self::Browser => &[Tool::Node, Tool::Chromium, Tool::Prometheus],
-            Self::Format | Self::Tidy | Self::Clippy | Self::Build | Self::Licences => &[],
+            Self::Format
+            | Self::Tidy
+            | Self::Clippy
+            | Self::Build
+            | Self::Chaos
+            | Self::Licences => &[],
         }
     }
 
@@ -210,6 +218,7 @@ impl Step {
             Self::Clippy => cargo("clippy --workspace --all-targets --locked -- -D warnings")?,
             Self::Build => cargo("build --workspace --locked")?,
             Self::Tests => tests()?,
+            Self::Chaos => cargo("run --locked --package chaos -- --seeds 300")?,
             Self::Ui => ui::check()?,
             Self::Metrics => exposition::check()?,
             Self::Dashboards => dashboards::check()?,
@@ -329,6 +338,7 @@ mod tests {
             | Step::Clients
             | Step::Dynamo
             | Step::Deploy
+            | Step::Chaos
             | Step::Licences => unreachable!("a failure stops the run"),
         });
         let failure = failure.expect("the failure is handed on");

@@ -235,7 +235,9 @@ impl Reply {
     /// Leaves a worker that broke off. Whether there is somewhere to go.
     fn move_on(&mut self, error: &LinkError) -> bool {
         let State::Going {
-            leg, mut journey, ..
+            mut leg,
+            mut journey,
+            ..
         } = std::mem::replace(&mut self.state, State::Over)
         else {
             return false;
