@@ -9,6 +9,7 @@ mod clients;
 mod dashboards;
 mod demo;
 mod deploy;
+mod dynamo;
 mod exposition;
 mod http;
 mod npm;
@@ -53,6 +54,7 @@ enum Step {
     Dashboards,
     Browser,
     Clients,
+    Dynamo,
     Deploy,
     Licences,
 }
@@ -164,6 +166,7 @@ impl Step {
             Self::Dashboards => "dashboards",
             Self::Browser => "browser",
             Self::Clients => "clients",
+            Self::Dynamo => "dynamo",
             Self::Deploy => "deploy",
             Self::Licences => "licences",
         }
@@ -182,6 +185,7 @@ impl Step {
             Self::Dashboards => "dashboards and rules, every query against a live Prometheus",
             Self::Browser => "the web console in Chromium, before a live demo",
             Self::Clients => "third-party clients against a live server",
+            Self::Dynamo => "genuine Dynamo workers behind our links",
             Self::Deploy => "manifests, chart, image and Terraform, as far as a file can tell",
             Self::Licences => "licences, bans and sources of dependencies",
         }
@@ -194,6 +198,7 @@ impl Step {
             Self::Metrics => &[Tool::Prometheus],
             Self::Dashboards => &[Tool::Prometheus, Tool::Node],
             Self::Clients => &[Tool::Python],
+            Self::Dynamo => &[Tool::Python, Tool::Etcd],
             Self::Deploy => &[Tool::Python, Tool::Node, Tool::Prometheus],
             Self::Ui => &[Tool::Node],
             Self::Browser => &[Tool::Node, Tool::Chromium, Tool::Prometheus],
@@ -219,6 +224,7 @@ impl Step {
             Self::Dashboards => dashboards::check()?,
             Self::Browser => ui::browse()?,
             Self::Clients => clients::check()?,
+            Self::Dynamo => dynamo::check()?,
             Self::Deploy => deploy::check()?,
             Self::Licences => return licences(),
         }
@@ -330,6 +336,7 @@ mod tests {
             | Step::Dashboards
             | Step::Browser
             | Step::Clients
+            | Step::Dynamo
             | Step::Deploy
             | Step::Chaos
             | Step::Licences => unreachable!("a failure stops the run"),
