@@ -101,13 +101,16 @@ impl WorkerLink for Wire {
     }
 }
 
+/// What comes out of a stream; nothing at its end.
+type Item = Option<Result<TokenChunk, LinkError>>;
+
 #[derive(Debug)]
 struct WireChunks {
     worker: WorkerId,
     stream: TokenStream,
     condition: Shared,
     /// A chunk on its way, and when it arrives.
-    held: Option<(Pin<Box<Sleep>>, Option<Result<TokenChunk, LinkError>>)>,
+    held: Option<(Pin<Box<Sleep>>, Item)>,
     gone: Pin<Box<tokio_util::sync::WaitForCancellationFutureOwned>>,
 }
 

@@ -1,5 +1,7 @@
 //! A member served on one side and used on the other, over loopback.
 
+#![expect(clippy::unwrap_used, reason = "a failed expectation is a failed test")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

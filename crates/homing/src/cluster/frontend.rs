@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use contract::{Clock, FrontendId, Hashing, ModelName};
@@ -110,12 +111,8 @@ async fn start(
         .set(1.0);
     let id = FrontendId(draw_id());
     let router = RouterConfig {
-        mode: args.routing.mode()?,
-        seed: args.seed,
-        block_size: served.block_size,
         hashing: served.hashing,
-        queue_limit: args.routing.queue_limit,
-        decisions_kept: args.routing.decision_log,
+        ..args.routing.config(args.seed, served.block_size)?
     };
     let parts = Parts {
         model: served.model.clone(),
@@ -142,6 +139,18 @@ async fn start(
     };
     let (roster, changes) = roster();
     let frontend = Frontend::start(config, parts, changes, (tasks, stop));
+    if let Some(registry) = dynamo_registry(args)? {
+        let config = dynamo::Config {
+            namespace: args.dynamo_namespace.clone(),
+            listen: args.dynamo_listen,
+            advertise: args.dynamo_advertise.clone(),
+            clock,
+        };
+        dynamo::start(config, registry, roster, tasks, stop.clone())
+            .await
+            .with_context(|| format!("--dynamo-listen {}", args.dynamo_listen))?;
+        return Ok(frontend);
+    }
     let connect = ConnectConfig {
         frontend: id,
         expected: Expected {
@@ -160,12 +169,29 @@ async fn start(
     Ok(frontend)
 }
 
+/// Where genuine Dynamo workers register, if those are meant.
+fn dynamo_registry(args: &FrontendArgs) -> anyhow::Result<Option<dynamo::Registry>> {
+    match args.discovery {
+        Discovery::Static | Discovery::Etcd | Discovery::Kubernetes => Ok(None),
+        Discovery::DynamoEtcd => {
+            let etcd = Etcd::connect(&args.etcd).context("--etcd")?;
+            Ok(Some(dynamo::Registry::Etcd(etcd)))
+        }
+        Discovery::DynamoFile => {
+            let folder = args.dynamo_file_kv.clone();
+            let folder = folder.context("--discovery dynamo-file needs --dynamo-file-kv")?;
+            Ok(Some(dynamo::Registry::Files(folder)))
+        }
+    }
+}
+
 /// Where the workers are, now and later.
 async fn discover(
     args: &FrontendArgs,
     (tasks, stop): (&TaskTracker, &CancellationToken),
 ) -> anyhow::Result<mpsc::Receiver<Addresses>> {
     match args.discovery {
+        Discovery::DynamoEtcd | Discovery::DynamoFile => Ok(discovery::list(BTreeSet::new())),
         Discovery::Static => Ok(discovery::list(BTreeSet::from_iter(args.workers.clone()))),
         Discovery::Etcd => {
             let etcd = Etcd::connect(&args.etcd).context("--etcd")?;
@@ -242,6 +268,14 @@ fn greet(args: &FrontendArgs, served: &Served, access: &Access, api: SocketAddr)
         args.routing.router_mode,
         match args.discovery {
             Discovery::Static => args.workers.join(", "),
+            Discovery::DynamoEtcd => format!("Dynamo's, as registered at {}", args.etcd.join(", ")),
+            Discovery::DynamoFile => format!(
+                "Dynamo's, as registered in {}",
+                args.dynamo_file_kv
+                    .as_deref()
+                    .unwrap_or(Path::new(""))
+                    .display()
+            ),
             Discovery::Etcd => format!(
                 "as registered at {} in cluster {}",
                 args.etcd.join(", "),
