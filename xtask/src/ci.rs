@@ -218,7 +218,7 @@ impl Step {
             Self::Clippy => cargo("clippy --workspace --all-targets --locked -- -D warnings")?,
             Self::Build => cargo("build --workspace --locked")?,
             Self::Tests => tests()?,
-            Self::Chaos => cargo("run --locked --package chaos -- --seeds 300")?,
+            Self::Chaos => execute(Command::new(built("chaos")?).args(["--seeds", "300"]))?,
             Self::Ui => ui::check()?,
             Self::Metrics => exposition::check()?,
             Self::Dashboards => dashboards::check()?,
@@ -307,9 +307,14 @@ fn answers(program: &str, arguments: &[&str]) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// The program that the step `build` left behind.
+/// The program that people run.
 fn homing() -> anyhow::Result<PathBuf> {
-    let program = repository::target_directory()?.join("debug/homing");
+    built("homing")
+}
+
+/// A program that the step `build` left behind.
+fn built(name: &str) -> anyhow::Result<PathBuf> {
+    let program = repository::target_directory()?.join("debug").join(name);
     if !program.is_file() {
         bail!(
             "{} is missing: run the step `build` first",

@@ -14,10 +14,10 @@ use crate::system::{Nats, Process, index_is_right, metric, until, until_workers}
 const STREAMS: usize = 100;
 const ANSWER: u32 = 150;
 
-/// Prompts that differ from their first block on.
+/// Prompts that differ from their first block on, and long enough for going home to pay.
 fn prompt(index: usize) -> String {
     let topic = ["caches", "pipelines", "queues", "schedulers", "radios"][index % 5];
-    format!("Conversation {index} is about {topic}. ").repeat(12) + "What should I know first?"
+    format!("Conversation {index} is about {topic}. ").repeat(40) + "What should I know first?"
 }
 
 fn first_turns() -> Vec<Vec<Value>> {
