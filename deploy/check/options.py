@@ -25,8 +25,10 @@ VARIABLES = {
         "AWS_ENDPOINT_URL",
     }
 }
+# The program does not have these yet; deploy/README.md says which overlays need them.
+NOT_YET = {("frontend", "engine")}
 LISTS = {
-    "discovery": {"static", "kubernetes", "etcd", "none", "dynamo-kubernetes"},
+    "discovery": {"static", "kubernetes", "etcd", "dynamo-kubernetes"},
     "events": {"grpc", "nats", "zmq"},
 }
 
@@ -73,6 +75,8 @@ def of_option(owner, command, option, value):
         yield f"{owner}: `homing {command}` has no --{option}"
     elif option in LISTS and value not in LISTS[option]:
         yield f"{owner}: --{option} takes no {value}"
+    elif option == "advertise" and "/" in value:
+        yield f"{owner}: --advertise takes a host, not {value}"
     elif option == "profile" and not (ROOT / f"crates/engine/profiles/{value}.toml").is_file():
         yield f"{owner}: there is no profile {value}"
     elif option == "router-mode" and value and "$" not in value and value not in router_modes():
@@ -108,6 +112,11 @@ def of_program(program):
         found += [
             f"options.json: `homing {command}` has no --{option}"
             for option in options
-            if option not in known
+            if option not in known and (command, option) not in NOT_YET
+        ]
+        found += [
+            f"options.py: `homing {command}` has --{option} by now"
+            for option in options
+            if option in known and (command, option) in NOT_YET
         ]
     return found, absent

@@ -245,6 +245,8 @@ class Planted(unittest.TestCase):
             ("--nat=nats://homing-nats:4222", "has no --nat$"),
             ("--profile=h300", "no profile h300"),
             ("--events=kafka", "takes no kafka"),
+            ("--discovery=none", "takes no none"),
+            ("--advertise=http://10.0.0.1:7000", "takes a host"),
             ("-v", "is not --option=value"),
         ]:
             objects = planted(

@@ -78,8 +78,9 @@ describe("a presenter", () => {
     await page.getByLabel("Status").selectOption("completed");
     const first = page.getByRole("row").nth(1).getByRole("link");
     await first.waitFor();
-    const topic = await first.innerText();
-    await first.click();
+    // The list moves on while load runs: whoever is first now may not be when it is clicked.
+    const { topic, href } = await first.evaluate((link) => ({ topic: link.textContent ?? "", href: link.getAttribute("href") }));
+    await page.locator(`a[href="${href}"]`).click();
     await page.getByRole("heading", { name: topic }).waitFor();
     const shown = await page.locator("main").innerText();
     for (const word of ["TTFT", "ITL", "Tokens", "Latency", "cached", "Turn 1", "Turn 3"]) expect(shown).toContain(word);

@@ -5,6 +5,7 @@ mod client;
 mod frontend;
 mod loadgen;
 mod mock;
+mod network;
 mod router;
 mod server;
 
@@ -39,6 +40,14 @@ pub(crate) enum Bench {
         #[arg(long, default_value_t = 30)]
         seconds: u64,
     },
+    /// What workers in processes of their own cost beside workers in the frontend's
+    ///
+    /// Uses the release build of `homing` with workers that take no time, by turns.
+    Network {
+        /// Seconds per measurement
+        #[arg(long, default_value_t = 5)]
+        seconds: u64,
+    },
     /// The server of that benchmark
     #[command(hide = true)]
     MockServer,
@@ -70,6 +79,10 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
             again_in_release("frontend", *seconds)
         }
         Bench::Frontend { seconds } => frontend::run(*seconds),
+        Bench::Network { seconds } if cfg!(debug_assertions) => {
+            again_in_release("network", *seconds)
+        }
+        Bench::Network { seconds } => network::run(*seconds),
         Bench::Aiperf(arguments) => {
             build_homing()?;
             aiperf::run(arguments)

@@ -9,6 +9,7 @@ mod clients;
 mod dashboards;
 mod demo;
 mod deploy;
+mod dynamo;
 mod exposition;
 mod http;
 mod npm;
@@ -47,11 +48,13 @@ enum Step {
     Clippy,
     Build,
     Tests,
+    Chaos,
     Ui,
     Metrics,
     Dashboards,
     Browser,
     Clients,
+    Dynamo,
     Deploy,
     Licences,
 }
@@ -157,11 +160,13 @@ impl Step {
             Self::Clippy => "clippy",
             Self::Build => "build",
             Self::Tests => "tests",
+            Self::Chaos => "chaos",
             Self::Ui => "ui",
             Self::Metrics => "metrics",
             Self::Dashboards => "dashboards",
             Self::Browser => "browser",
             Self::Clients => "clients",
+            Self::Dynamo => "dynamo",
             Self::Deploy => "deploy",
             Self::Licences => "licences",
         }
@@ -174,11 +179,13 @@ impl Step {
             Self::Clippy => "no warning in any target",
             Self::Build => "everything, in the dev profile",
             Self::Tests => "unit, property and whole-cluster tests",
+            Self::Chaos => "faults in virtual time, a few hundred seeds",
             Self::Ui => "types, lints and unit tests of the web console",
             Self::Metrics => "promtool reads a live demo's /metrics",
             Self::Dashboards => "dashboards and rules, every query against a live Prometheus",
             Self::Browser => "the web console in Chromium, before a live demo",
             Self::Clients => "third-party clients against a live server",
+            Self::Dynamo => "genuine Dynamo workers behind our links",
             Self::Deploy => "manifests, chart, image and Terraform, as far as a file can tell",
             Self::Licences => "licences, bans and sources of dependencies",
         }
@@ -191,10 +198,16 @@ impl Step {
             Self::Metrics => &[Tool::Prometheus],
             Self::Dashboards => &[Tool::Prometheus, Tool::Node],
             Self::Clients => &[Tool::Python],
+            Self::Dynamo => &[Tool::Python, Tool::Etcd],
             Self::Deploy => &[Tool::Python, Tool::Node, Tool::Prometheus],
             Self::Ui => &[Tool::Node],
             Self::Browser => &[Tool::Node, Tool::Chromium, Tool::Prometheus],
-            Self::Format | Self::Tidy | Self::Clippy | Self::Build | Self::Licences => &[],
+            Self::Format
+            | Self::Tidy
+            | Self::Clippy
+            | Self::Build
+            | Self::Chaos
+            | Self::Licences => &[],
         }
     }
 
@@ -205,11 +218,13 @@ impl Step {
             Self::Clippy => cargo("clippy --workspace --all-targets --locked -- -D warnings")?,
             Self::Build => cargo("build --workspace --locked")?,
             Self::Tests => tests()?,
+            Self::Chaos => execute(Command::new(built("chaos")?).args(["--seeds", "300"]))?,
             Self::Ui => ui::check()?,
             Self::Metrics => exposition::check()?,
             Self::Dashboards => dashboards::check()?,
             Self::Browser => ui::browse()?,
             Self::Clients => clients::check()?,
+            Self::Dynamo => dynamo::check()?,
             Self::Deploy => deploy::check()?,
             Self::Licences => return licences(),
         }
@@ -292,9 +307,14 @@ fn answers(program: &str, arguments: &[&str]) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// The program that the step `build` left behind.
+/// The program that people run.
 fn homing() -> anyhow::Result<PathBuf> {
-    let program = repository::target_directory()?.join("debug/homing");
+    built("homing")
+}
+
+/// A program that the step `build` left behind.
+fn built(name: &str) -> anyhow::Result<PathBuf> {
+    let program = repository::target_directory()?.join("debug").join(name);
     if !program.is_file() {
         bail!(
             "{} is missing: run the step `build` first",
@@ -321,7 +341,9 @@ mod tests {
             | Step::Dashboards
             | Step::Browser
             | Step::Clients
+            | Step::Dynamo
             | Step::Deploy
+            | Step::Chaos
             | Step::Licences => unreachable!("a failure stops the run"),
         });
         let failure = failure.expect("the failure is handed on");

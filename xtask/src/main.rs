@@ -10,6 +10,7 @@
 )]
 
 mod bench;
+mod chaos;
 mod ci;
 mod codegen;
 mod repository;
@@ -37,6 +38,8 @@ enum Chore {
     Codegen,
     /// Take pictures of the web console for the documentation.
     Screenshots,
+    /// Search for faults in virtual time, and name the seed that fails.
+    Chaos(chaos::Arguments),
     /// Measure, and print figures.
     Bench {
         #[command(subcommand)]
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::run(),
         Chore::Codegen => codegen::run(),
         Chore::Screenshots => ci::screenshots(),
+        Chore::Chaos(arguments) => chaos::run(&arguments),
         Chore::Bench { bench } => bench::run(&bench),
     };
     match done {

@@ -131,6 +131,11 @@ impl Fleet {
             lease,
         } = member;
         let worker = card.id;
+        if card.model != *self.metrics.model() {
+            let (found, served) = (&card.model, self.metrics.model());
+            warn!(%worker, %found, %served, "worker refused: it serves another model");
+            return;
+        }
         if let Err(error) = self.router.join_leased(card.clone(), lease) {
             warn!(%worker, %error, "worker refused");
             return;

@@ -157,6 +157,10 @@ impl FrontendMetrics {
         self.stages[stage as usize].observe(took.as_secs_f64());
     }
 
+    pub(crate) fn model(&self) -> &ModelName {
+        &self.model
+    }
+
     pub(crate) fn migrated(&self, migration: Migration) {
         let [new, ongoing] = &self.migrations;
         match migration {

@@ -122,8 +122,11 @@ enum State {
     Over,
 }
 
+/// The journey comes back with the outcome: there may be more legs.
+type Arrival = (Box<Journey>, Result<Leg, DispatchError>);
+
 /// A reply between two workers.
-struct Move(Pin<Box<dyn Future<Output = (Box<Journey>, Result<Leg, DispatchError>)> + Send>>);
+struct Move(Pin<Box<dyn Future<Output = Arrival> + Send>>);
 
 impl std::fmt::Debug for Move {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -235,7 +238,9 @@ impl Reply {
     /// Leaves a worker that broke off. Whether there is somewhere to go.
     fn move_on(&mut self, error: &LinkError) -> bool {
         let State::Going {
-            leg, mut journey, ..
+            mut leg,
+            mut journey,
+            ..
         } = std::mem::replace(&mut self.state, State::Over)
         else {
             return false;

@@ -17,12 +17,14 @@ use crate::args::Cli;
 use crate::print;
 
 /// Names of NVIDIA Dynamo that mean one of our options.
-const DYNAMO_NAMES: [(&str, &str); 5] = [
+const DYNAMO_NAMES: [(&str, &str); 7] = [
     ("router-mode", "DYN_ROUTER_MODE"),
     ("kv-cache-block-size", "DYN_KV_CACHE_BLOCK_SIZE"),
     ("overlap-score-weight", "DYN_KV_OVERLAP_SCORE_WEIGHT"),
     ("router-temperature", "DYN_ROUTER_TEMPERATURE"),
     ("http-port", "DYN_HTTP_PORT"),
+    ("dynamo-file-kv", "DYN_FILE_KV"),
+    ("dynamo-namespace", "DYN_NAMESPACE"),
 ];
 
 /// A value that did not come from the command line.

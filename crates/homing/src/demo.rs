@@ -19,7 +19,7 @@ use frontend::{Access, FaultLimits, FleetCommand, Frontend, FrontendConfig, Part
 use loadgen::LoadGenerator;
 use loadgen::client::{Transport, TransportOptions};
 use preprocess::{PreprocessConfig, Preprocessor};
-use router::{Router, RouterConfig};
+use router::Router;
 use telemetry::{Registry, catalog};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -146,7 +146,6 @@ struct System {
 
 impl System {
     async fn start(args: &DemoArgs) -> anyhow::Result<Self> {
-        let mode = args.routing.mode()?;
         let profile = profile(args)?;
         let preprocessor = preprocessor(args, &profile)?;
         let answers = simulation::answers(&preprocessor)?;
@@ -156,14 +155,7 @@ impl System {
         registry
             .gauge(&catalog::BUILD_INFO, &[env!("CARGO_PKG_VERSION")])
             .set(1.0);
-        let router = RouterConfig {
-            mode,
-            seed: args.seed,
-            block_size: profile.block_size,
-            hashing: Hashing::default(),
-            queue_limit: args.routing.queue_limit,
-            decisions_kept: args.routing.decision_log,
-        };
+        let router = args.routing.config(args.seed, profile.block_size)?;
         let (roster, changes) = roster();
         let (sender, commands) = mpsc::channel(COMMANDS);
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());

@@ -6,12 +6,14 @@
 //! worker that is attached stays until its connection ends: a discovery service that is down
 //! takes nothing down with it.
 
+mod kubernetes;
 mod registry;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::sync::{mpsc, watch};
 
+pub use self::kubernetes::{KubernetesError, KubernetesSettings, kubernetes};
 pub use self::registry::{Registered, etcd, key};
 use crate::connect::Connector;
 

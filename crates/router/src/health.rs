@@ -170,7 +170,7 @@ mod tests {
         for _ in 0..8 {
             let began = now;
             while health.condition(now) == Condition::Shunned {
-                now = now + Duration::from_secs(1);
+                now += Duration::from_secs(1);
             }
             pauses.push(now.since(began).as_secs());
             health.failed(now);

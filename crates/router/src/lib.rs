@@ -35,6 +35,8 @@ pub mod learn;
 pub mod load;
 mod metrics;
 pub mod mode;
+#[cfg(feature = "planted-bugs")]
+pub mod planted;
 pub mod policy;
 pub mod prefix_index;
 pub mod query;

@@ -121,6 +121,8 @@ impl Router {
         Placement {
             router: self.clone(),
             claim,
+            #[cfg(feature = "planted-bugs")]
+            has_failed: false,
         }
     }
 
@@ -341,6 +343,8 @@ enum Routed {
 pub struct Placement {
     router: Router,
     claim: Claim,
+    #[cfg(feature = "planted-bugs")]
+    has_failed: bool,
 }
 
 impl Placement {
@@ -372,7 +376,11 @@ impl Placement {
     }
 
     /// Says that the request has failed for a reason that lies with the worker.
-    pub fn failed(&self) {
+    pub fn failed(&mut self) {
+        #[cfg(feature = "planted-bugs")]
+        {
+            self.has_failed = true;
+        }
         self.router.failed(&self.claim);
     }
 
@@ -386,6 +394,10 @@ impl Placement {
 
 impl Drop for Placement {
     fn drop(&mut self) {
+        #[cfg(feature = "planted-bugs")]
+        if self.has_failed && crate::planted::is_planted(crate::planted::Bug::LostRelease) {
+            return;
+        }
         self.router.release(&self.claim);
     }
 }

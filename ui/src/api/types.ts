@@ -379,7 +379,7 @@ export type TurnNumberFigures = {
 /** Whether a turn had a history to be cached. */
 export type TurnType = "initial" | "followup";
 
-export type WhyNot = "draining" | "tried" | "full";
+export type WhyNot = "draining" | "tried" | "full" | "unsound";
 
 /** What the last minute saw. Latencies are milliseconds. */
 export type WindowFigures = {

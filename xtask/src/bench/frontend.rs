@@ -115,7 +115,7 @@ async fn open_streams(duration: Duration) -> anyhow::Result<()> {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+pub(super) enum Kind {
     /// About 200 tokens, different each time.
     Short,
     /// About 3,500 tokens that no cache has seen.
@@ -124,7 +124,7 @@ enum Kind {
     Warm,
 }
 
-struct Prompts {
+pub(super) struct Prompts {
     model: String,
     article: String,
     words: Vec<String>,
@@ -134,7 +134,7 @@ struct Prompts {
 
 impl Prompts {
     /// How many words make a prompt of the right length is asked of the server itself.
-    async fn new(server: &Server) -> anyhow::Result<Self> {
+    pub(super) async fn new(server: &Server) -> anyhow::Result<Self> {
         let article = fs::read_to_string("corpus/01-virtual-memory.md")?;
         let words: Vec<String> = article.split_whitespace().map(str::to_owned).collect();
         let mut prompts = Self {
@@ -192,13 +192,13 @@ impl Prompts {
 }
 
 /// What one measurement yields.
-struct Measured {
+pub(super) struct Measured {
     served: Vec<Served>,
     wall: Duration,
     cpu: Duration,
 }
 
-async fn drive(
+pub(super) async fn drive(
     server: &Server,
     prompts: &Prompts,
     (clients, kind, max_tokens): (usize, Kind, u32),
@@ -247,7 +247,7 @@ async fn drive(
     })
 }
 
-fn report(name: &str, measured: Measured) -> anyhow::Result<()> {
+pub(super) fn report(name: &str, measured: Measured) -> anyhow::Result<()> {
     let Measured { served, wall, cpu } = measured;
     let requests = served.len() as f64;
     let tokens: u64 = served.iter().map(|served| served.events).sum();
@@ -267,6 +267,6 @@ fn report(name: &str, measured: Measured) -> anyhow::Result<()> {
 }
 
 #[expect(clippy::print_stdout, reason = "figures are what a benchmark is for")]
-fn say(line: &str) {
+pub(super) fn say(line: &str) {
     println!("{line}");
 }

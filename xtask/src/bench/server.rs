@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-/// A running `homing demo`, stopped on drop.
+/// A running `homing demo`, or a frontend with its workers; stopped on drop.
 #[derive(Debug)]
 pub(crate) struct Server {
-    child: Child,
+    /// The one that answers comes first.
+    children: Vec<Child>,
     /// `127.0.0.1:PORT`
     pub(crate) address: String,
     pub(crate) model: String,
@@ -18,51 +19,88 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(options: &[&str]) -> anyhow::Result<Self> {
-        let mut child = Command::new("target/release/homing")
-            .args([
-                "demo",
-                "--no-load",
-                "--http-port",
-                "0",
-                "--console-port",
-                "0",
-            ])
-            .args(options)
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start target/release/homing")?;
-        let output = child.stdout.take().context("the child has no output")?;
+        let command = [
+            "demo",
+            "--no-load",
+            "--http-port",
+            "0",
+            "--console-port",
+            "0",
+        ];
+        let (child, printed) = homing(&[&command, options].concat(), "Ctrl-C")?;
+        Self::new(vec![child], &printed)
+    }
+
+    /// A frontend, and workers in processes of their own.
+    pub(crate) fn cluster(workers: usize, options: &[&str]) -> anyhow::Result<Self> {
+        let (mut children, mut addresses) = (Vec::new(), Vec::new());
+        let mut model = None;
+        for _ in 0..workers {
+            let command = [&["worker", "--port", "0"], options].concat();
+            let (child, printed) = homing(&command, "  events")?;
+            children.push(child);
+            let address = printed
+                .iter()
+                .find_map(|line| line.trim().strip_prefix("address"));
+            addresses.push(address.context("no address")?.trim().to_owned());
+            let name = printed
+                .iter()
+                .find_map(|line| line.split_once(" SIMULATES "));
+            let name = name.and_then(|(_, rest)| rest.split(" (").next());
+            model = name.map(str::to_owned);
+        }
+        let model = model.context("a worker names its model")?;
+        let list = addresses.join(",");
+        let command = [
+            "frontend",
+            "--http-port",
+            "0",
+            "--model-name",
+            &model,
+            "--workers",
+            &list,
+        ];
+        let (child, printed) = homing(&command, "Ctrl-C")?;
+        children.insert(0, child);
+        let server = Self::new(children, &printed)?;
+        // Workers attach within a moment.
+        std::thread::sleep(Duration::from_secs(1));
+        Ok(server)
+    }
+
+    fn new(children: Vec<Child>, printed: &[String]) -> anyhow::Result<Self> {
         let (mut address, mut model) = (None, None);
-        for line in BufReader::new(output).lines() {
-            let line = line?;
+        for line in printed {
             if let Some((_, rest)) = line.split_once(" serves ") {
-                model = rest.split(" on ").next().map(str::to_owned);
+                let name = rest
+                    .split(" on ")
+                    .next()
+                    .and_then(|name| name.split(", router").next());
+                model = name.map(str::to_owned);
             }
             if let Some((_, rest)) = line.split_once("api      http://") {
                 address = rest.strip_suffix("/v1").map(str::to_owned);
-            }
-            if line.starts_with("Ctrl-C") {
-                break;
             }
         }
         let (Some(address), Some(model)) = (address, model) else {
             bail!("the server printed no address");
         };
         Ok(Self {
-            child,
+            children,
             address,
             model,
         })
     }
 
-    /// User plus system time since the start.
+    /// User plus system time since the start, of all processes.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
-        cpu_of(self.child.id())
+        let times = self.children.iter().map(|child| cpu_of(child.id()));
+        times.sum()
     }
 
-    /// Resident memory in bytes.
+    /// Resident memory of the one that answers, in bytes.
     pub(crate) fn resident(&self) -> anyhow::Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let status = fs::read_to_string(format!("/proc/{}/status", self.children[0].id()))?;
         let line = status
             .lines()
             .find(|line| line.starts_with("VmRSS"))
@@ -70,6 +108,24 @@ impl Server {
         let kilobytes: u64 = line.split_whitespace().nth(1).context("VmRSS")?.parse()?;
         Ok(kilobytes * 1024)
     }
+}
+
+/// Starts the program, and reads what it prints until a line that begins with `last`.
+fn homing(arguments: &[&str], last: &str) -> anyhow::Result<(Child, Vec<String>)> {
+    let mut child = Command::new("target/release/homing")
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start target/release/homing")?;
+    let output = child.stdout.take().context("the child has no output")?;
+    let mut printed = Vec::new();
+    for line in BufReader::new(output).lines() {
+        printed.push(line?);
+        if printed.last().is_some_and(|line| line.starts_with(last)) {
+            break;
+        }
+    }
+    Ok((child, printed))
 }
 
 /// User plus system time of a process since its start.
@@ -86,7 +142,9 @@ pub(crate) fn cpu_of(process: u32) -> anyhow::Result<Duration> {
 impl Drop for Server {
     fn drop(&mut self) {
         // Best effort: the benchmark is over either way.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }

@@ -15,7 +15,7 @@ const LAYERS: [&[&str]; 4] = [
     &[
         "frontend", "worker", "console", "sweep", "llama", "net", "dynamo", "engines",
     ],
-    &["homing", "rivals"],
+    &["homing", "rivals", "chaos"],
 ];
 
 fn layer(name: &str) -> Option<usize> {

@@ -1,6 +1,6 @@
 //! Options of `frontend` and `worker`: the same system on several machines.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,12 +13,13 @@ pub(super) const FRONTEND_EXAMPLES: &str = "\
 Examples:
   homing frontend --workers http://10.0.0.1:7000,http://10.0.0.2:7000
   homing frontend --discovery etcd --etcd http://10.0.0.9:2379 --nats nats://10.0.0.9:4222
-  homing frontend --discovery kubernetes --kubernetes-service homing-worker";
+  homing frontend --discovery kubernetes --kubernetes-service homing-worker
+  homing frontend --discovery dynamo-file --dynamo-file-kv DIR --model-path DIR --model-name NAME --kv-cache-block-size 32";
 
 pub(super) const WORKER_EXAMPLES: &str = "\
 Examples:
   homing worker                                      on loopback, port 7000
-  homing worker --host 0.0.0.0 --advertise http://10.0.0.1:7000 --discovery etcd --etcd http://10.0.0.9:2379
+  homing worker --host 0.0.0.0 --advertise 10.0.0.1 --discovery etcd --etcd http://10.0.0.9:2379
   homing worker --port 0 --events nats --nats nats://10.0.0.9:4222";
 
 /// Options of the frontend.
@@ -37,10 +38,12 @@ pub(crate) struct FrontendArgs {
     #[arg(long, value_name = "FILE", help_heading = "Addresses")]
     pub(crate) api_key_file: Option<PathBuf>,
 
-    /// How workers are found: static, etcd
+    /// How workers are found: static, etcd, kubernetes, dynamo-etcd, dynamo-file
     ///
     /// static takes the list of --workers; etcd asks a server where workers register
-    /// themselves.
+    /// themselves; kubernetes watches the pods behind a headless Service. dynamo-etcd and
+    /// dynamo-file find genuine NVIDIA Dynamo workers where those register, and speak their
+    /// protocol; they need --model-path, --model-name and --kv-cache-block-size as theirs.
     #[arg(long, value_enum, default_value_t = Discovery::Static, hide_possible_values = true, help_heading = "Workers")]
     pub(crate) discovery: Discovery,
     /// Addresses of the workers, separated by commas (static)
@@ -60,6 +63,29 @@ pub(crate) struct FrontendArgs {
         help_heading = "Workers"
     )]
     pub(crate) etcd: Vec<String>,
+    /// Headless Service that selects the workers' pods, with their port named grpc (kubernetes)
+    #[arg(long, value_name = "NAME", help_heading = "Workers")]
+    pub(crate) kubernetes_service: Option<String>,
+    /// Namespace of the Service; by default the pod's own (kubernetes)
+    #[arg(long, value_name = "NAMESPACE", help_heading = "Workers")]
+    pub(crate) kubernetes_namespace: Option<String>,
+    /// Folder in which Dynamo workers register (dynamo-file)
+    #[arg(long, value_name = "DIR", help_heading = "Workers")]
+    pub(crate) dynamo_file_kv: Option<PathBuf>,
+    /// Take only Dynamo workers of this namespace; by default all (dynamo-etcd, dynamo-file)
+    #[arg(long, value_name = "NAME", help_heading = "Workers")]
+    pub(crate) dynamo_namespace: Option<String>,
+    /// Address on which Dynamo workers deliver their answers; port 0 picks a free one
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:0",
+        help_heading = "Workers"
+    )]
+    pub(crate) dynamo_listen: SocketAddr,
+    /// Host that Dynamo workers are told to deliver to; by default the one that faces them
+    #[arg(long, value_name = "HOST", help_heading = "Workers")]
+    pub(crate) dynamo_advertise: Option<String>,
     /// Where NATS is, for workers that publish their events there
     #[arg(long, value_name = "URL", help_heading = "Workers")]
     pub(crate) nats: Option<String>,
@@ -136,7 +162,7 @@ pub(crate) struct WorkerArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
 
-    /// Where to register: static for nowhere, etcd
+    /// Where to register: etcd, or nowhere: static, kubernetes
     #[arg(long, value_enum, default_value_t = Discovery::Static, hide_possible_values = true, help_heading = "Cluster")]
     pub(crate) discovery: Discovery,
     /// Endpoints of etcd, separated by commas (etcd)
@@ -217,6 +243,9 @@ impl TlsArgs {
 pub(crate) enum Discovery {
     Static,
     Etcd,
+    Kubernetes,
+    DynamoEtcd,
+    DynamoFile,
 }
 
 /// How events travel.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use router::{BlockWeights, Mode, ModeName};
+use router::{BlockWeights, Mode, ModeName, RouterConfig};
 
 use super::seconds;
 
@@ -84,5 +84,15 @@ impl RoutingArgs {
     pub(crate) fn mode(&self) -> anyhow::Result<Mode> {
         let weights = BlockWeights::new(self.overlap_score_weight, self.router_temperature)?;
         Ok(Mode::new(self.router_mode, weights))
+    }
+
+    pub(crate) fn config(&self, seed: u64, block_size: u32) -> anyhow::Result<RouterConfig> {
+        Ok(RouterConfig {
+            mode: self.mode()?,
+            seed,
+            queue_limit: self.queue_limit,
+            decisions_kept: self.decision_log,
+            ..RouterConfig::new(block_size)
+        })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use contract::{Clock, FrontendId, Hashing, ModelName};
@@ -9,12 +10,13 @@ use engine::sim::Profile;
 use etcd::Etcd;
 use frontend::{Access, ApiKeys, FaultLimits, Frontend, FrontendConfig, Parts};
 use net::connect::{ConnectConfig, Connector};
-use net::discovery;
+use net::discovery::{self, Addresses, KubernetesSettings};
 use net::registration::Expected;
 use preprocess::{PreprocessConfig, Preprocessor};
 use router::{Router, RouterConfig};
 use telemetry::{Registry, catalog};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use transport::roster;
@@ -109,12 +111,8 @@ async fn start(
         .set(1.0);
     let id = FrontendId(draw_id());
     let router = RouterConfig {
-        mode: args.routing.mode()?,
-        seed: args.seed,
-        block_size: served.block_size,
         hashing: served.hashing,
-        queue_limit: args.routing.queue_limit,
-        decisions_kept: args.routing.decision_log,
+        ..args.routing.config(args.seed, served.block_size)?
     };
     let parts = Parts {
         model: served.model.clone(),
@@ -141,6 +139,18 @@ async fn start(
     };
     let (roster, changes) = roster();
     let frontend = Frontend::start(config, parts, changes, (tasks, stop));
+    if let Some(registry) = dynamo_registry(args)? {
+        let config = dynamo::Config {
+            namespace: args.dynamo_namespace.clone(),
+            listen: args.dynamo_listen,
+            advertise: args.dynamo_advertise.clone(),
+            clock,
+        };
+        dynamo::start(config, registry, roster, tasks, stop.clone())
+            .await
+            .with_context(|| format!("--dynamo-listen {}", args.dynamo_listen))?;
+        return Ok(frontend);
+    }
     let connect = ConnectConfig {
         frontend: id,
         expected: Expected {
@@ -154,15 +164,50 @@ async fn start(
         tls: args.tls.read()?,
     };
     let connector = Connector::new(connect, roster, &registry, (tasks, stop)).await?;
-    let addresses = match args.discovery {
-        Discovery::Static => discovery::list(BTreeSet::from_iter(args.workers.clone())),
-        Discovery::Etcd => {
-            let etcd = Etcd::connect(&args.etcd).context("--etcd")?;
-            discovery::etcd(&etcd, &args.cluster, (tasks, stop))
-        }
-    };
+    let addresses = discover(args, (tasks, stop)).await?;
     discovery::follow(connector, addresses);
     Ok(frontend)
+}
+
+/// Where genuine Dynamo workers register, if those are meant.
+fn dynamo_registry(args: &FrontendArgs) -> anyhow::Result<Option<dynamo::Registry>> {
+    match args.discovery {
+        Discovery::Static | Discovery::Etcd | Discovery::Kubernetes => Ok(None),
+        Discovery::DynamoEtcd => {
+            let etcd = Etcd::connect(&args.etcd).context("--etcd")?;
+            Ok(Some(dynamo::Registry::Etcd(etcd)))
+        }
+        Discovery::DynamoFile => {
+            let folder = args.dynamo_file_kv.clone();
+            let folder = folder.context("--discovery dynamo-file needs --dynamo-file-kv")?;
+            Ok(Some(dynamo::Registry::Files(folder)))
+        }
+    }
+}
+
+/// Where the workers are, now and later.
+async fn discover(
+    args: &FrontendArgs,
+    (tasks, stop): (&TaskTracker, &CancellationToken),
+) -> anyhow::Result<mpsc::Receiver<Addresses>> {
+    match args.discovery {
+        Discovery::DynamoEtcd | Discovery::DynamoFile => Ok(discovery::list(BTreeSet::new())),
+        Discovery::Static => Ok(discovery::list(BTreeSet::from_iter(args.workers.clone()))),
+        Discovery::Etcd => {
+            let etcd = Etcd::connect(&args.etcd).context("--etcd")?;
+            Ok(discovery::etcd(&etcd, &args.cluster, (tasks, stop)))
+        }
+        Discovery::Kubernetes => {
+            let service = args.kubernetes_service.clone();
+            let settings = KubernetesSettings {
+                service: service.context("no workers: say --kubernetes-service")?,
+                namespace: args.kubernetes_namespace.clone(),
+                tls: args.tls.tls_ca.is_some(),
+            };
+            let found = discovery::kubernetes(settings, (tasks, stop)).await;
+            found.context("--discovery kubernetes")
+        }
+    }
 }
 
 fn served(args: &FrontendArgs) -> anyhow::Result<Served> {
@@ -223,10 +268,22 @@ fn greet(args: &FrontendArgs, served: &Served, access: &Access, api: SocketAddr)
         args.routing.router_mode,
         match args.discovery {
             Discovery::Static => args.workers.join(", "),
+            Discovery::DynamoEtcd => format!("Dynamo's, as registered at {}", args.etcd.join(", ")),
+            Discovery::DynamoFile => format!(
+                "Dynamo's, as registered in {}",
+                args.dynamo_file_kv
+                    .as_deref()
+                    .unwrap_or(Path::new(""))
+                    .display()
+            ),
             Discovery::Etcd => format!(
                 "as registered at {} in cluster {}",
                 args.etcd.join(", "),
                 args.cluster
+            ),
+            Discovery::Kubernetes => format!(
+                "pods behind the Service {}",
+                args.kubernetes_service.as_deref().unwrap_or_default()
             ),
         },
     ));

@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use axum::Json;
 use axum::routing::get;
 use contract::{Clock, ModelName, WorkerCard, WorkerId};
@@ -177,7 +177,11 @@ fn register(
     tasks: &Tasks,
 ) -> anyhow::Result<Option<Registered>> {
     match args.discovery {
-        Discovery::Static => Ok(None),
+        // Nobody needs to be told: a list names it, or Kubernetes knows its pods.
+        Discovery::Static | Discovery::Kubernetes => Ok(None),
+        Discovery::DynamoEtcd | Discovery::DynamoFile => {
+            bail!("--discovery: a worker of ours does not register as one of Dynamo's")
+        }
         Discovery::Etcd => {
             let key = net::discovery::key(&args.cluster, registration.card.id);
             let registered = Registered::open(

@@ -98,14 +98,13 @@ fn dynamo_names_mean_our_options() {
         ["HOMING_ROUTER_MODE", "DYN_ROUTER_MODE"]
     );
     assert_eq!(variables("seed"), ["HOMING_SEED"]);
-    let command = command("demo");
+    let commands = ["demo", "frontend"].map(command);
     for (option, _) in DYNAMO_NAMES {
-        assert!(
-            command
-                .get_arguments()
-                .any(|a| a.get_long() == Some(option)),
-            "{option}"
-        );
+        let has = |command: &Command| {
+            let mut arguments = command.get_arguments();
+            arguments.any(|argument| argument.get_long() == Some(option))
+        };
+        assert!(commands.iter().any(has), "{option}");
     }
 }
 

@@ -74,10 +74,9 @@ impl Cluster {
         let config = RouterConfig {
             mode: setup.mode.parse().unwrap(),
             seed: setup.seed.unwrap_or(1),
-            block_size: profile.block_size,
-            hashing: Hashing::default(),
             queue_limit: setup.queue_limit,
             decisions_kept: setup.decisions_kept,
+            ..RouterConfig::new(profile.block_size)
         };
         let router = Router::new(config, &registry, clock);
         let (roster, changes) = roster();

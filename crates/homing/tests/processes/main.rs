@@ -4,6 +4,8 @@
 //! etcd and NATS are Debian's. They run in real time, so these tests assert what must come out
 //! and print how long it took.
 
+#![expect(clippy::print_stdout, reason = "they show how long things took")]
+
 mod client;
 mod failover;
 mod frontends;

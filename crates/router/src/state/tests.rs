@@ -491,7 +491,7 @@ fn decisions_and_workers_read_well_as_json() {
     worker["card"] = worker["card"]["name"].take();
     worker["status"] = worker["status"]["running"].take();
     assert!(worker["learned"].take()["step_ms"].as_f64() > Some(1.0));
-    expect![[r#"{"active_blocks":10,"card":"worker-1","draining":true,"feed":"live","in_flight":1,"indexed_blocks":20,"learned":null,"pending_prefill_tokens":0,"status":0}"#]]
+    expect![[r#"{"active_blocks":10,"card":"worker-1","draining":true,"feed":"live","health":"sound","in_flight":1,"in_flight_elsewhere":0,"indexed_blocks":20,"learned":null,"lease":null,"pending_prefill_tokens":0,"status":0}"#]]
         .assert_eq(&worker.to_string());
     expect![[r#"{"mode":"kv-blocks","overlap_score_weight":1.0,"router_temperature":0.0}"#]]
         .assert_eq(&serde_json::to_string(&state.mode()).unwrap());

@@ -1,0 +1,124 @@
+//! A model card as a worker's card, or why there is none.
+
+use std::path::{Path, PathBuf};
+
+use contract::{GpuSpec, HASH_VERSION, Hashing, ModelName, WorkerCard, WorkerId};
+
+use crate::registration::{Model, ModelCard, RuntimeConfig};
+
+/// vLLM's defaults, for workers that do not say.
+const DEFAULT_SLOTS: u64 = 256;
+const DEFAULT_STEP_TOKENS: u64 = 8192;
+
+/// Which files a model's text is prepared with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelFiles {
+    /// The folder from which the worker loaded them, if it has told. Whether it is there on
+    /// this machine too is for the reader to find out.
+    pub folder: Option<PathBuf>,
+}
+
+impl ModelFiles {
+    pub(crate) fn of(card: &ModelCard) -> Self {
+        let local = |path: &str| path.starts_with('/').then(|| PathBuf::from(path));
+        let source = card.source_path.as_deref().and_then(local);
+        let tokenizer = card.tokenizer.as_ref();
+        let tokenizer = tokenizer
+            .and_then(|tokenizer| {
+                tokenizer
+                    .as_object()?
+                    .values()
+                    .next()?
+                    .get("path")?
+                    .as_str()
+            })
+            .and_then(local);
+        Self {
+            folder: source.or_else(|| tokenizer?.parent().map(Path::to_owned)),
+        }
+    }
+}
+
+/// Fails with a sentence for the operator: there are workers to which our requests make no
+/// sense.
+pub(crate) fn worker_card(model: &Model, device: Option<&str>) -> Result<WorkerCard, String> {
+    let card = &model.card;
+    check(card)?;
+    let config = &card.runtime_config;
+    let simulated = config.runtime_data.contains_key("output_replay_consumer");
+    let clamp = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    Ok(WorkerCard {
+        id: WorkerId(model.instance),
+        name: format!("{}-{:x}", model.name.component, model.instance),
+        model: ModelName::new(&card.display_name),
+        block_size: card.kv_cache_block_size,
+        total_blocks: clamp(config.total_kv_blocks.unwrap_or(0)),
+        slots: clamp(config.max_num_seqs.unwrap_or(DEFAULT_SLOTS)).max(1),
+        max_step_tokens: clamp(config.max_num_batched_tokens.unwrap_or(DEFAULT_STEP_TOKENS)),
+        max_context_tokens: context(card).unwrap_or(u32::MAX),
+        gpu: GpuSpec {
+            kind: device.unwrap_or("unknown").to_owned(),
+            count: 1,
+            memory_bytes: 0,
+        },
+        engine: if simulated { "dynamo mocker" } else { "dynamo" }.to_owned(),
+        simulated,
+        logprobs: !simulated,
+        speculation: if config.enable_eagle {
+            "eagle3"
+        } else {
+            "none"
+        }
+        .to_owned(),
+        hashing: Hashing {
+            version: HASH_VERSION,
+            lookahead: u32::from(config.enable_eagle),
+        },
+    })
+}
+
+fn check(card: &ModelCard) -> Result<(), String> {
+    let speaks = |kind: &str| card.model_type.split('|').any(|word| word.trim() == kind);
+    let RuntimeConfig {
+        data_parallel_size, ..
+    } = card.runtime_config;
+    if card.model_input != "Tokens" {
+        return Err(format!("it takes `{}`, not tokens", card.model_input));
+    }
+    if !speaks("Chat") && !speaks("Completions") {
+        return Err(format!("it serves `{}`, not text", card.model_type));
+    }
+    if let Some(kind) = card.worker_type.as_deref()
+        && kind != "aggregated"
+    {
+        return Err(format!(
+            "it is a `{kind}` worker; only `aggregated` ones are served"
+        ));
+    }
+    if !card.needs.is_empty() {
+        return Err("it needs other workers to serve a request".to_owned());
+    }
+    if let Some(size) = data_parallel_size
+        && size > 1
+    {
+        return Err(format!(
+            "it has {size} data-parallel ranks; register each rank as a worker of its own"
+        ));
+    }
+    if card.kv_cache_block_size == 0 {
+        return Err("it does not say how many tokens a block has".to_owned());
+    }
+    Ok(())
+}
+
+/// The longest prompt plus answer. Zero stands for "not said" on this wire.
+fn context(card: &ModelCard) -> Option<u32> {
+    [
+        card.runtime_config.context_length,
+        card.context_length,
+        card.architectural_max_context_length,
+    ]
+    .into_iter()
+    .flatten()
+    .find(|&length| length > 0)
+}

@@ -1,0 +1,282 @@
+//! What a Dynamo worker writes into a registry, whichever registry it is.
+//!
+//! Keys differ between versions; values carry a type and everything that matters, so a key
+//! is only a name under which a value appears and vanishes.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use crate::wire::{Codec, DecodeError, event};
+
+/// The largest value worth reading: etcd takes no larger one.
+pub const LARGEST_VALUE: usize = 2 << 20;
+
+/// A registered thing that we care about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Registration {
+    Endpoint(Endpoint),
+    Model(Box<Model>),
+    /// Where cache events are published.
+    Channel(Channel),
+    /// For whom they are published. Not every version tells.
+    Source(Source),
+}
+
+/// Something that takes requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    pub name: EndpointName,
+    pub instance: u64,
+    /// `None` if it cannot be reached over TCP.
+    pub address: Option<Address>,
+    /// What it computes on: `cuda`.
+    pub device: Option<String>,
+}
+
+/// `dynamo/backend/generate`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointName {
+    pub namespace: String,
+    pub component: String,
+    pub endpoint: String,
+}
+
+impl fmt::Display for EndpointName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            namespace,
+            component,
+            endpoint,
+        } = self;
+        write!(f, "{namespace}/{component}/{endpoint}")
+    }
+}
+
+/// How to reach an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// `host:port`
+    pub host: String,
+    /// Names the endpoint among those of its server.
+    pub path: String,
+    pub codec: Codec,
+}
+
+/// A model that an instance of an endpoint serves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    pub name: EndpointName,
+    pub instance: u64,
+    pub card: ModelCard,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Channel {
+    pub namespace: Option<String>,
+    /// The first versions name a publisher like its worker.
+    pub publisher: u64,
+    /// `tcp://host:port`
+    pub address: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    pub publisher: u64,
+    pub worker: u64,
+}
+
+/// What a model card says, as far as we read it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct ModelCard {
+    pub display_name: String,
+    #[serde(default)]
+    pub source_path: Option<String>,
+    #[serde(default)]
+    pub tokenizer: Option<serde_json::Value>,
+    #[serde(default)]
+    pub kv_cache_block_size: u32,
+    #[serde(default)]
+    pub context_length: Option<u32>,
+    #[serde(default)]
+    pub architectural_max_context_length: Option<u32>,
+    #[serde(default)]
+    pub model_type: String,
+    #[serde(default)]
+    pub model_input: String,
+    #[serde(default)]
+    pub worker_type: Option<String>,
+    #[serde(default)]
+    pub needs: Vec<serde_json::Value>,
+    #[serde(default)]
+    pub lora: Option<serde_json::Value>,
+    #[serde(default)]
+    pub runtime_config: RuntimeConfig,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct RuntimeConfig {
+    #[serde(default)]
+    pub context_length: Option<u32>,
+    #[serde(default)]
+    pub total_kv_blocks: Option<u64>,
+    #[serde(default)]
+    pub max_num_seqs: Option<u64>,
+    #[serde(default)]
+    pub max_num_batched_tokens: Option<u64>,
+    #[serde(default)]
+    pub data_parallel_start_rank: u32,
+    #[serde(default)]
+    pub data_parallel_size: Option<u32>,
+    #[serde(default)]
+    pub enable_local_indexer: bool,
+    #[serde(default)]
+    pub enable_eagle: bool,
+    #[serde(default)]
+    pub runtime_data: serde_json::Map<String, serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type")]
+enum Value {
+    Endpoint(EndpointValue),
+    Model(Box<ModelValue>),
+    EventChannel(ChannelValue),
+    EventSource(SourceValue),
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Deserialize)]
+struct EndpointValue {
+    namespace: String,
+    component: String,
+    endpoint: String,
+    instance_id: u64,
+    transport: serde_json::Value,
+    #[serde(default)]
+    device_type: Option<String>,
+    #[serde(default)]
+    request_plane_codec: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ModelValue {
+    namespace: String,
+    component: String,
+    endpoint: String,
+    instance_id: u64,
+    card_json: ModelCard,
+}
+
+#[derive(Deserialize)]
+struct ChannelValue {
+    #[serde(default)]
+    namespace: Option<String>,
+    #[serde(default)]
+    scope: serde_json::Value,
+    topic: String,
+    instance_id: u64,
+    transport: serde_json::Value,
+}
+
+#[derive(Deserialize)]
+struct SourceValue {
+    publisher_id: u64,
+    #[serde(default)]
+    metadata: serde_json::Value,
+}
+
+/// Reads a value; `None` if it is of a kind that we do not need.
+pub fn decode(value: &[u8]) -> Result<Option<Registration>, DecodeError> {
+    if value.len() > LARGEST_VALUE {
+        return Err(DecodeError::TooLarge {
+            what: "registration",
+            size: value.len() as u64,
+            limit: LARGEST_VALUE,
+        });
+    }
+    Ok(match Codec::Json.decode("registration", value)? {
+        Value::Endpoint(value) => Some(Registration::Endpoint(endpoint(value)?)),
+        Value::Model(value) => model(*value).map(|model| Registration::Model(Box::new(model))),
+        Value::EventChannel(value) => channel(value).map(Registration::Channel),
+        Value::EventSource(value) => source(&value).map(Registration::Source),
+        Value::Other => None,
+    })
+}
+
+fn endpoint(value: EndpointValue) -> Result<Endpoint, DecodeError> {
+    let codec = value.request_plane_codec.as_deref().unwrap_or("json");
+    let codec = Codec::from_name(codec).ok_or_else(|| {
+        DecodeError::malformed("registration", format!("codec `{codec}` is unknown"))
+    })?;
+    let address = value.transport.get("tcp").and_then(|tcp| tcp.as_str());
+    let address = address.and_then(|address| {
+        let (host, path) = address.split_once('/')?;
+        Some(Address {
+            host: host.to_owned(),
+            path: path.to_owned(),
+            codec,
+        })
+    });
+    Ok(Endpoint {
+        name: EndpointName {
+            namespace: value.namespace,
+            component: value.component,
+            endpoint: value.endpoint,
+        },
+        instance: value.instance_id,
+        address,
+        device: value.device_type,
+    })
+}
+
+/// `None` for an adapter: it comes beside the model that it adapts.
+fn model(value: ModelValue) -> Option<Model> {
+    if value
+        .card_json
+        .lora
+        .as_ref()
+        .is_some_and(|lora| !lora.is_null())
+    {
+        return None;
+    }
+    Some(Model {
+        name: EndpointName {
+            namespace: value.namespace,
+            component: value.component,
+            endpoint: value.endpoint,
+        },
+        instance: value.instance_id,
+        card: value.card_json,
+    })
+}
+
+/// `None` for topics and transports that we do not read.
+fn channel(value: ChannelValue) -> Option<Channel> {
+    if value.topic != event::TOPIC {
+        return None;
+    }
+    let address = value.transport.pointer("/config/endpoint")?.as_str()?;
+    if !address.starts_with("tcp://") {
+        return None;
+    }
+    let scope = value.scope.pointer("/endpoint/namespace");
+    let scope = scope.or_else(|| value.scope.get("namespace"));
+    let scope = scope.and_then(|namespace| namespace.as_str());
+    Some(Channel {
+        namespace: value.namespace.or_else(|| scope.map(str::to_owned)),
+        publisher: value.instance_id,
+        address: address.to_owned(),
+    })
+}
+
+fn source(value: &SourceValue) -> Option<Source> {
+    Some(Source {
+        publisher: value.publisher_id,
+        worker: value.metadata.pointer("/worker/worker_id")?.as_u64()?,
+    })
+}
+
+#[cfg(test)]
+mod tests;

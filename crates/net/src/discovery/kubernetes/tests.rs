@@ -1,0 +1,312 @@
+//! The table of what slices mean, and the watch against a server that misbehaves.
+
+mod stand_in;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+
+use self::stand_in::StandIn;
+use super::*;
+
+/// Far beyond any pause: what has not come by then does not come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn slice(family: &str, ports: Value, endpoints: Value) -> Value {
+    json!({
+        "metadata": {
+            "name": "homing-worker-x7k2p",
+            "namespace": "homing",
+            "labels": {
+                "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+                "kubernetes.io/service-name": "homing-worker",
+                "service.kubernetes.io/headless": ""
+            }
+        },
+        "addressType": family,
+        "ports": ports,
+        "endpoints": endpoints
+    })
+}
+
+fn named(mut slice: Value, name: &str) -> Value {
+    slice["metadata"]["name"] = json!(name);
+    slice
+}
+
+fn grpc() -> Value {
+    json!([{ "name": "grpc", "protocol": "TCP", "port": 7000 }])
+}
+
+fn ready(ip: &str) -> Value {
+    let pod = json!({ "kind": "Pod", "namespace": "homing", "name": "homing-worker-0" });
+    let conditions = json!({ "ready": true, "serving": true, "terminating": false });
+    json!({ "addresses": [ip], "conditions": conditions, "nodeName": "node-1", "targetRef": pod })
+}
+
+fn in_condition(ip: &str, conditions: Value) -> Value {
+    json!({ "addresses": [ip], "conditions": conditions })
+}
+
+fn v4(ips: &[&str]) -> Value {
+    let endpoints = ips.iter().map(|ip| ready(ip)).collect();
+    slice("IPv4", grpc(), Value::Array(endpoints))
+}
+
+#[track_caller]
+fn check(slices: &[Value], expected: &[&str]) {
+    let slices: Vec<EndpointSlice> = slices
+        .iter()
+        .map(|slice| serde_json::from_value(slice.clone()).unwrap())
+        .collect();
+    let expected: Addresses = expected.iter().map(|&address| address.to_owned()).collect();
+    assert_eq!(addresses(slices.iter(), "http"), expected);
+}
+
+#[test]
+fn those_who_are_ready_and_stay_are_listed() {
+    let conditions = json!([
+        ready("10.0.0.1"),
+        { "addresses": ["10.0.0.2"] },
+        in_condition("10.0.0.3", json!({})),
+        in_condition("10.0.0.4", json!({ "ready": null, "terminating": null })),
+        in_condition("10.0.0.5", json!({ "ready": false, "serving": false, "terminating": false })),
+        in_condition("10.0.0.6", json!({ "ready": false, "serving": true, "terminating": true })),
+        // As a Service says that publishes pods that are not ready.
+        in_condition("10.0.0.7", json!({ "ready": true, "serving": true, "terminating": true })),
+    ]);
+    check(
+        &[slice("IPv4", grpc(), conditions)],
+        &[
+            "http://10.0.0.1:7000",
+            "http://10.0.0.2:7000",
+            "http://10.0.0.3:7000",
+            "http://10.0.0.4:7000",
+        ],
+    );
+}
+
+#[test]
+fn slices_are_joined() {
+    check(&[], &[]);
+    check(&[slice("IPv4", Value::Null, Value::Null)], &[]);
+    let several = [v4(&["10.0.0.1", "10.0.0.2"]), v4(&["10.0.0.3", "10.0.0.1"])];
+    check(
+        &several,
+        &[
+            "http://10.0.0.1:7000",
+            "http://10.0.0.2:7000",
+            "http://10.0.0.3:7000",
+        ],
+    );
+    // Pods of two generations may listen on different ports.
+    let other = json!([{ "name": "grpc", "port": 7001 }]);
+    check(
+        &[
+            v4(&["10.0.0.1"]),
+            slice("IPv4", other, json!([ready("10.0.0.2")])),
+        ],
+        &["http://10.0.0.1:7000", "http://10.0.0.2:7001"],
+    );
+}
+
+#[test]
+fn the_port_is_the_named_one_or_the_only_one() {
+    let check = |ports: Value, expected: &[&str]| {
+        check(
+            &[slice("IPv4", ports, json!([ready("10.0.0.1")]))],
+            expected,
+        );
+    };
+    let metrics = json!({ "name": "metrics", "port": 9090 });
+    check(
+        json!([metrics, { "name": "grpc", "port": 7000 }]),
+        &["http://10.0.0.1:7000"],
+    );
+    check(
+        json!([{ "name": "", "port": 7000 }]),
+        &["http://10.0.0.1:7000"],
+    );
+    check(json!([{ "port": 7000 }]), &["http://10.0.0.1:7000"]);
+    check(json!([metrics]), &["http://10.0.0.1:9090"]);
+    check(json!([metrics, { "name": "rpc", "port": 7000 }]), &[]);
+    check(json!([{ "name": "grpc", "port": null }]), &[]);
+    check(json!([{ "name": "grpc", "port": 70000 }]), &[]);
+    check(json!([]), &[]);
+    check(Value::Null, &[]);
+}
+
+#[test]
+fn of_two_families_the_older_is_used() {
+    let v6 = slice("IPv6", grpc(), json!([ready("fd00::1"), ready("fd00::2")]));
+    check(
+        std::slice::from_ref(&v6),
+        &["http://[fd00::1]:7000", "http://[fd00::2]:7000"],
+    );
+    check(&[v6.clone(), v4(&["10.0.0.1"])], &["http://10.0.0.1:7000"]);
+    // That nobody is ready does not move anybody to the other family.
+    check(&[v6, v4(&[])], &[]);
+    let names = slice("FQDN", grpc(), json!([ready("worker.example")]));
+    check(&[names], &[]);
+}
+
+#[test]
+fn a_worker_with_tls_is_at_https() {
+    let slice: EndpointSlice = serde_json::from_value(v4(&["10.0.0.1"])).unwrap();
+    let expected = Addresses::from(["https://10.0.0.1:7000".to_owned()]);
+    assert_eq!(addresses([slice].iter(), "https"), expected);
+}
+
+fn settings() -> KubernetesSettings {
+    KubernetesSettings {
+        service: "homing-worker".to_owned(),
+        namespace: Some("homing".to_owned()),
+        tls: false,
+    }
+}
+
+/// What is discovered at a server, until it is dropped.
+struct Discovered {
+    sets: mpsc::Receiver<Addresses>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Discovered {
+    fn of(config: Config, settings: KubernetesSettings) -> Self {
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let sets = open(config, settings, (&tasks, &stop)).unwrap();
+        Self { sets, stop, tasks }
+    }
+
+    fn at(server: &StandIn) -> Self {
+        Self::of(Config::new(server.url().parse().unwrap()), settings())
+    }
+
+    /// Waits until these are the addresses.
+    #[track_caller]
+    fn settle_on(&mut self, ips: &[&str]) -> impl Future<Output = ()> {
+        let expected: Addresses = ips.iter().map(|ip| format!("http://{ip}:7000")).collect();
+        let seen = async move {
+            loop {
+                let set = self.sets.recv().await.expect("the watcher runs");
+                if set == expected {
+                    return;
+                }
+            }
+        };
+        async { tokio::time::timeout(PATIENCE, seen).await.unwrap() }
+    }
+}
+
+#[tokio::test]
+async fn pods_come_and_go() {
+    let server = StandIn::start();
+    server.put(v4(&["10.0.0.1"]));
+    let mut foreign = named(v4(&["10.9.9.9"]), "other-abcde");
+    foreign["metadata"]["labels"]["kubernetes.io/service-name"] = json!("other");
+    server.put(foreign);
+    let mut discovered = Discovered::at(&server);
+    discovered.settle_on(&["10.0.0.1"]).await;
+    server.put(v4(&["10.0.0.1", "10.0.0.2"]));
+    discovered.settle_on(&["10.0.0.1", "10.0.0.2"]).await;
+    server.put(named(v4(&["10.0.0.3"]), "homing-worker-9fq4z"));
+    discovered
+        .settle_on(&["10.0.0.1", "10.0.0.2", "10.0.0.3"])
+        .await;
+    server.bookmark();
+    server.delete("homing-worker-x7k2p");
+    discovered.settle_on(&["10.0.0.3"]).await;
+    assert_eq!(
+        server.asked(),
+        [
+            "list homing homing-worker",
+            "watch homing homing-worker from 2"
+        ],
+    );
+    discovered.stop.cancel();
+    discovered.tasks.close();
+    discovered.tasks.wait().await;
+}
+
+#[tokio::test]
+async fn a_watch_that_ends_is_followed_by_a_list() {
+    let server = StandIn::start();
+    server.put(v4(&["10.0.0.1"]));
+    let mut discovered = Discovered::at(&server);
+    discovered.settle_on(&["10.0.0.1"]).await;
+    // Nobody is told of these changes: only another list shows them.
+    server.put_unseen(v4(&["10.0.0.2"]));
+    server.end_watches();
+    discovered.settle_on(&["10.0.0.2"]).await;
+    server.put_unseen(v4(&["10.0.0.3"]));
+    server.expire();
+    discovered.settle_on(&["10.0.0.3"]).await;
+    server.put(v4(&["10.0.0.4"]));
+    discovered.settle_on(&["10.0.0.4"]).await;
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_is_found_again() {
+    let mut server = StandIn::start();
+    server.put(v4(&["10.0.0.1"]));
+    let mut discovered = Discovered::at(&server);
+    discovered.settle_on(&["10.0.0.1"]).await;
+    server.stop().await;
+    let turned_away = server.turn_away();
+    tokio::time::timeout(PATIENCE, turned_away).await.unwrap();
+    server.put(v4(&["10.0.0.2"]));
+    server.resume();
+    discovered.settle_on(&["10.0.0.2"]).await;
+    server.put(v4(&["10.0.0.3"]));
+    discovered.settle_on(&["10.0.0.3"]).await;
+}
+
+#[tokio::test]
+async fn an_account_that_gets_its_rights_later_sees_then() {
+    let server = StandIn::start();
+    server.put(v4(&["10.0.0.1"]));
+    server.forbid(true);
+    let mut discovered = Discovered::at(&server);
+    let refused = async {
+        while server.asked().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, refused).await.unwrap();
+    assert!(discovered.sets.is_empty(), "a refusal is no empty set");
+    server.forbid(false);
+    discovered.settle_on(&["10.0.0.1"]).await;
+}
+
+#[tokio::test]
+async fn a_kubeconfig_names_server_authority_token_and_namespace() {
+    let (server, authority) = StandIn::start_with_tls("sesame");
+    server.put(v4(&["10.0.0.1"]));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ca.crt");
+    std::fs::write(&path, authority).unwrap();
+    let kubeconfig = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{
+            "name": "c",
+            "cluster": { "server": server.url(), "certificate-authority": path },
+        }],
+        "users": [{ "name": "u", "user": { "token": "sesame" } }],
+        "contexts": [{
+            "name": "x",
+            "context": { "cluster": "c", "user": "u", "namespace": "homing" },
+        }],
+        "current-context": "x",
+    });
+    let kubeconfig = Kubeconfig::from_yaml(&kubeconfig.to_string()).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let settings = KubernetesSettings {
+        namespace: None,
+        ..settings()
+    };
+    let mut discovered = Discovered::of(config.unwrap(), settings);
+    discovered.settle_on(&["10.0.0.1"]).await;
+    assert_eq!(server.asked()[0], "list homing homing-worker");
+}

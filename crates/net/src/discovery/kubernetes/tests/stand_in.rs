@@ -1,0 +1,365 @@
+//! A stand-in for the API server: one resource, listed and watched, in the public format.
+//!
+//! It has a runtime of its own, so that stopping it closes every connection as the end of a
+//! process would.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::serve::Listener;
+use axum::{Json, Router};
+use futures_util::stream;
+use parking_lot::Mutex;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::{ServerConfig, crypto};
+use tokio_rustls::server::TlsStream;
+
+pub(super) struct StandIn {
+    runtime: Option<Runtime>,
+    address: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Mutex<Store>,
+    changed: watch::Sender<()>,
+    token: Option<&'static str>,
+}
+
+#[derive(Default)]
+struct Store {
+    version: u64,
+    slices: BTreeMap<String, Value>,
+    /// What watches say, and since which version. `None` ends them.
+    log: Vec<(u64, Option<Value>)>,
+    asked: Vec<String>,
+    forbidden: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Question {
+    label_selector: String,
+    #[serde(default)]
+    watch: bool,
+    resource_version: Option<u64>,
+}
+
+impl StandIn {
+    pub(super) fn start() -> Self {
+        Self::open(None, None)
+    }
+
+    /// With a certificate for loopback. Returns the authority's too.
+    pub(super) fn start_with_tls(token: &'static str) -> (Self, String) {
+        let (acceptor, authority) = acceptor();
+        (Self::open(Some(acceptor), Some(token)), authority)
+    }
+
+    fn open(tls: Option<TlsAcceptor>, token: Option<&'static str>) -> Self {
+        let mut server = Self {
+            runtime: None,
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            tls,
+            shared: Arc::new(Shared {
+                store: Mutex::default(),
+                changed: watch::Sender::default(),
+                token,
+            }),
+        };
+        server.resume();
+        server
+    }
+
+    /// Listens, where it did before.
+    pub(super) fn resume(&mut self) {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let _entered = runtime.enter();
+        let listener = listen(self.address);
+        self.address = listener.local_addr().unwrap();
+        let path = "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices";
+        let routes = Router::new()
+            .route(path, get(answer))
+            .with_state(Arc::clone(&self.shared));
+        match self.tls.clone() {
+            None => runtime.spawn(async { axum::serve(listener, routes).await }),
+            Some(acceptor) => {
+                let listener = Secured { listener, acceptor };
+                runtime.spawn(async { axum::serve(listener, routes).await })
+            }
+        };
+        self.runtime = Some(runtime);
+    }
+
+    /// Closes everything.
+    pub(super) async fn stop(&mut self) {
+        let runtime = self.runtime.take();
+        // A runtime waits for its threads when it is dropped.
+        let stopped = tokio::task::spawn_blocking(move || drop(runtime));
+        stopped.await.unwrap();
+    }
+
+    /// Hangs up on whoever comes, once, as a server that is not up yet.
+    pub(super) async fn turn_away(&self) {
+        let _ = listen(self.address).accept().await;
+    }
+
+    pub(super) fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    pub(super) fn put(&self, slice: Value) {
+        let mut store = self.shared.store.lock();
+        let known = store.slices.contains_key(name(&slice));
+        let slice = store.put(slice);
+        store.say(if known { "MODIFIED" } else { "ADDED" }, whole(&slice));
+        self.shared.changed.send_replace(());
+    }
+
+    /// Changes something without telling those who watch.
+    pub(super) fn put_unseen(&self, slice: Value) {
+        self.shared.store.lock().put(slice);
+    }
+
+    pub(super) fn delete(&self, name: &str) {
+        let mut store = self.shared.store.lock();
+        store.version += 1;
+        let mut slice = store.slices.remove(name).unwrap();
+        slice["metadata"]["resourceVersion"] = json!(store.version.to_string());
+        store.say("DELETED", whole(&slice));
+        self.shared.changed.send_replace(());
+    }
+
+    pub(super) fn bookmark(&self) {
+        let mut store = self.shared.store.lock();
+        store.version += 1;
+        let version = store.version.to_string();
+        let mark = json!({ "metadata": { "resourceVersion": version, "creationTimestamp": null } });
+        store.say("BOOKMARK", whole(&mark));
+        self.shared.changed.send_replace(());
+    }
+
+    /// Ends watches as the server does when their time is up.
+    pub(super) fn end_watches(&self) {
+        let mut store = self.shared.store.lock();
+        store.version += 1;
+        let version = store.version;
+        store.log.push((version, None));
+        self.shared.changed.send_replace(());
+    }
+
+    /// Ends watches as the server does when they are too far behind.
+    pub(super) fn expire(&self) {
+        let mut store = self.shared.store.lock();
+        store.version += 1;
+        let version = store.version;
+        let message = format!("too old resource version: 1 ({version})");
+        store.say("ERROR", status(410, "Expired", &message));
+        store.log.push((version, None));
+        self.shared.changed.send_replace(());
+    }
+
+    pub(super) fn forbid(&self, forbidden: bool) {
+        self.shared.store.lock().forbidden = forbidden;
+    }
+
+    /// What was asked for, in order.
+    pub(super) fn asked(&self) -> Vec<String> {
+        self.shared.store.lock().asked.clone()
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Store {
+    fn put(&mut self, mut slice: Value) -> Value {
+        self.version += 1;
+        slice["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.slices.insert(name(&slice).to_owned(), slice.clone());
+        slice
+    }
+
+    fn say(&mut self, kind: &str, object: Value) {
+        let event = json!({ "type": kind, "object": object });
+        self.log.push((self.version, Some(event)));
+    }
+}
+
+fn name(slice: &Value) -> &str {
+    slice["metadata"]["name"].as_str().unwrap()
+}
+
+/// Objects in a list do not say what they are, objects on their own do.
+fn whole(object: &Value) -> Value {
+    let mut object = object.clone();
+    object["kind"] = json!("EndpointSlice");
+    object["apiVersion"] = json!("discovery.k8s.io/v1");
+    object
+}
+
+fn status(code: u16, reason: &str, message: &str) -> Value {
+    json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code
+    })
+}
+
+fn refusal(code: StatusCode, reason: &str, message: &str) -> Response {
+    let status = status(code.as_u16(), reason, message);
+    (code, Json(status)).into_response()
+}
+
+async fn answer(
+    State(shared): State<Arc<Shared>>,
+    Path(namespace): Path<String>,
+    Query(question): Query<Question>,
+    headers: HeaderMap,
+) -> Response {
+    let credentials = headers.get(header::AUTHORIZATION);
+    let expected = shared.token.map(|token| format!("Bearer {token}"));
+    if credentials.map(|value| value.to_str().unwrap()) != expected.as_deref() {
+        return refusal(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized");
+    }
+    let label = "kubernetes.io/service-name=";
+    let service = question.label_selector.strip_prefix(label).unwrap();
+    let mut store = shared.store.lock();
+    let version = question.resource_version;
+    store.asked.push(match (question.watch, version) {
+        (false, _) => format!("list {namespace} {service}"),
+        (true, version) => format!("watch {namespace} {service} from {}", version.unwrap()),
+    });
+    if store.forbidden {
+        let message = "endpointslices.discovery.k8s.io is forbidden: User \"system:serviceaccount:homing:default\" cannot list resource \"endpointslices\" in API group \"discovery.k8s.io\" in the namespace \"homing\"";
+        return refusal(StatusCode::FORBIDDEN, "Forbidden", message);
+    }
+    if question.watch {
+        drop(store);
+        let events = events(Arc::clone(&shared), service.to_owned(), version.unwrap());
+        return ([(header::CONTENT_TYPE, "application/json")], events).into_response();
+    }
+    let slices = store.slices.values().filter(|slice| has(slice, service));
+    Json(json!({
+        "kind": "EndpointSliceList",
+        "apiVersion": "discovery.k8s.io/v1",
+        "metadata": { "resourceVersion": store.version.to_string() },
+        "items": slices.collect::<Vec<_>>()
+    }))
+    .into_response()
+}
+
+fn has(slice: &Value, service: &str) -> bool {
+    slice["metadata"]["labels"]["kubernetes.io/service-name"] == service
+}
+
+/// One event a line, beginning after a version.
+fn events(shared: Arc<Shared>, service: String, version: u64) -> Body {
+    let changed = shared.changed.subscribe();
+    let wanted = move |event: &Value| {
+        let labelled = event["object"].pointer("/metadata/labels").is_some();
+        !labelled || has(&event["object"], &service)
+    };
+    let begin = {
+        let store = shared.store.lock();
+        store.log.partition_point(|(since, _)| *since <= version)
+    };
+    let lines = stream::unfold((begin, changed), move |(mut at, mut changed)| {
+        let (shared, wanted) = (Arc::clone(&shared), wanted.clone());
+        async move {
+            loop {
+                let next = shared.store.lock().log.get(at).cloned();
+                match next {
+                    Some((_, None)) => return None,
+                    Some((_, Some(event))) => {
+                        at += 1;
+                        if wanted(&event) {
+                            let line = Ok::<_, Infallible>(format!("{event}\n"));
+                            return Some((line, (at, changed)));
+                        }
+                    }
+                    None => changed.changed().await.ok()?,
+                }
+            }
+        }
+    });
+    Body::from_stream(lines)
+}
+
+/// May listen again at once where it was listened before.
+fn listen(address: SocketAddr) -> TcpListener {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseaddr(true).unwrap();
+    socket.bind(address).unwrap();
+    socket.listen(16).unwrap()
+}
+
+fn acceptor() -> (TlsAcceptor, String) {
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let certificate = certificate.signed_by(&key, &authority).unwrap();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let provider = Arc::new(crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .unwrap();
+    (TlsAcceptor::from(Arc::new(config)), authority.pem())
+}
+
+struct Secured {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+}
+
+impl Listener for Secured {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            let (stream, address) = Listener::accept(&mut self.listener).await;
+            if let Ok(stream) = self.acceptor.accept(stream).await {
+                return (stream, address);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<Self::Addr> {
+        self.listener.local_addr()
+    }
+}
