@@ -25,8 +25,6 @@ VARIABLES = {
         "AWS_ENDPOINT_URL",
     }
 }
-# The program does not have these yet; deploy/README.md says which overlays need them.
-NOT_YET = {("frontend", "engine")}
 LISTS = {
     "discovery": {"static", "kubernetes", "etcd", "dynamo-kubernetes"},
     "events": {"grpc", "nats", "zmq"},
@@ -112,11 +110,6 @@ def of_program(program):
         found += [
             f"options.json: `homing {command}` has no --{option}"
             for option in options
-            if option not in known and (command, option) not in NOT_YET
-        ]
-        found += [
-            f"options.py: `homing {command}` has --{option} by now"
-            for option in options
-            if option in known and (command, option) in NOT_YET
+            if option not in known
         ]
     return found, absent

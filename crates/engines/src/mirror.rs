@@ -37,7 +37,7 @@ pub enum Misfit {
     )]
     BlockSize { engine: usize, router: usize },
     #[error(
-        "its names of blocks cover {engine} token(s) after a block and the router's {router}: they do not speak of the same blocks"
+        "its names of blocks cover {engine} token(s) after a block and the router's {router}: start the frontend with --kv-hash-lookahead {engine}"
     )]
     Lookahead { engine: usize, router: usize },
 }

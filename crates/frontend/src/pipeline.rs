@@ -226,12 +226,26 @@ impl Reply {
         // How long a leg's first chunk took says how fast prompts are computed, not tokens.
         if !begins {
             self.unreported += tokens;
+            self.correct(chunk);
         }
         if self.unreported >= PROGRESS_TOKENS || chunk.finish.is_some() {
             let tokens = std::mem::take(&mut self.unreported);
             if let State::Going { leg, .. } = &mut self.state {
                 leg.placement.progress(tokens, self.pipeline.clock.now());
             }
+        }
+    }
+
+    /// Some engines say only at the end what they found cached. Of an answer that has moved,
+    /// the first worker's figure stays: the second found what the first had computed.
+    fn correct(&mut self, chunk: &TokenChunk) {
+        let (Some(started), State::Going { leg, journey, .. }) = (chunk.started, &mut self.state)
+        else {
+            return;
+        };
+        if journey.request().answered.is_empty() {
+            self.cached_tokens = started.cached_tokens;
+            leg.placement.found_cached(started.cached_tokens);
         }
     }
 

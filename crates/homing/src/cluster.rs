@@ -1,6 +1,7 @@
 //! The same system on several machines: `homing frontend` and `homing worker`.
 
 pub(crate) mod frontend;
+mod membership;
 pub(crate) mod worker;
 
 use anyhow::Context as _;

@@ -375,6 +375,12 @@ impl Placement {
             .first_token(&self.claim, actual_cached_tokens, now);
     }
 
+    /// Corrects what [`first_token`](Self::first_token) said of the cache.
+    pub fn found_cached(&mut self, cached_tokens: u32) {
+        let Guarded { state, .. } = &mut *self.router.shared.guarded.lock();
+        state.found_cached(&self.claim, cached_tokens);
+    }
+
     /// Says that the request has failed for a reason that lies with the worker.
     pub fn failed(&mut self) {
         #[cfg(feature = "planted-bugs")]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use engines::EngineSpec;
 use net::tls::{Tls, TlsFiles};
 
 use super::{GeneralArgs, LimitArgs, ModelArgs, RoutingArgs, seconds};
@@ -14,6 +15,7 @@ Examples:
   homing frontend --workers http://10.0.0.1:7000,http://10.0.0.2:7000
   homing frontend --discovery etcd --etcd http://10.0.0.9:2379 --nats nats://10.0.0.9:4222
   homing frontend --discovery kubernetes --kubernetes-service homing-worker
+  homing frontend --engine vllm=http://10.0.0.1:8000,events=tcp://10.0.0.1:5557 --model-path DIR --model-name NAME --kv-cache-block-size 16
   homing frontend --discovery dynamo-file --dynamo-file-kv DIR --model-path DIR --model-name NAME --kv-cache-block-size 32";
 
 pub(super) const WORKER_EXAMPLES: &str = "\
@@ -54,6 +56,21 @@ pub(crate) struct FrontendArgs {
         help_heading = "Workers"
     )]
     pub(crate) workers: Vec<String>,
+    /// An engine of others that is already there, beside any workers; may be given repeatedly
+    ///
+    /// KIND is vllm, sglang, trtllm or openai, URL its OpenAI-compatible server. Options after
+    /// commas: events=tcp://HOST:PORT and replay=tcp://HOST:PORT where it publishes its cache,
+    /// slots=N, blocks=N, name=NAME, model=NAME. It needs --model-path, --model-name and
+    /// --kv-cache-block-size as the engine has them.
+    #[arg(
+        long = "engine",
+        value_name = "KIND=URL[,OPTION=VALUE]",
+        help_heading = "Workers"
+    )]
+    pub(crate) engines: Vec<EngineSpec>,
+    /// Environment variable with the API key that engines ask for
+    #[arg(long, value_name = "NAME", help_heading = "Workers")]
+    pub(crate) engine_api_key_env: Option<String>,
     /// Endpoints of etcd, separated by commas (etcd)
     #[arg(
         long,
@@ -95,6 +112,9 @@ pub(crate) struct FrontendArgs {
     /// Tokens per KV block, as the workers have it; by default the default profile's
     #[arg(long, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) kv_cache_block_size: Option<u32>,
+    /// Tokens after a block that its name covers as well: 1 where workers speculate with EAGLE
+    #[arg(long, default_value_t = 0, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(0..=1))]
+    pub(crate) kv_hash_lookahead: u32,
     /// Longest prompt plus answer; by default the default profile's
     #[arg(long, help_heading = "Workers")]
     pub(crate) max_context_tokens: Option<u32>,

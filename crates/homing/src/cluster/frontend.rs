@@ -1,28 +1,23 @@
 //! `homing frontend`: the OpenAI-compatible server over workers on other machines.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 use contract::{Clock, FrontendId, Hashing, ModelName};
 use engine::sim::Profile;
-use etcd::Etcd;
 use frontend::{Access, ApiKeys, FaultLimits, Frontend, FrontendConfig, Parts};
-use net::connect::{ConnectConfig, Connector};
-use net::discovery::{self, Addresses, KubernetesSettings};
-use net::registration::Expected;
 use preprocess::{PreprocessConfig, Preprocessor};
 use router::{Router, RouterConfig};
 use telemetry::{Registry, catalog};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use transport::roster;
 
 use super::draw_id;
-use crate::args::{Discovery, FrontendArgs};
+use super::membership::{self, Place};
+use crate::args::FrontendArgs;
 use crate::demo::StopSignals;
 use crate::print;
 
@@ -31,16 +26,16 @@ pub(crate) fn run(args: FrontendArgs) -> anyhow::Result<()> {
 }
 
 /// What is served, as the flags say or as the default profile has it.
-struct Served {
-    model: ModelName,
-    block_size: u32,
-    max_context_tokens: u32,
-    hashing: Hashing,
+pub(super) struct Served {
+    pub(super) model: ModelName,
+    pub(super) block_size: u32,
+    pub(super) max_context_tokens: u32,
+    pub(super) hashing: Hashing,
 }
 
 async fn serve(args: FrontendArgs) -> anyhow::Result<()> {
     let mut signals = StopSignals::listen()?;
-    check(&args)?;
+    membership::check(&args)?;
     let address = SocketAddr::new(args.host, args.http_port);
     let listener = TcpListener::bind(address).await.with_context(|| {
         format!("cannot listen on {address} (--http-port; 0 picks a free port)")
@@ -81,23 +76,6 @@ async fn serve(args: FrontendArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn check(args: &FrontendArgs) -> anyhow::Result<()> {
-    if args.discovery == Discovery::Static {
-        ensure!(
-            !args.workers.is_empty(),
-            "no workers: name them with --workers, or say with --discovery where to find them"
-        );
-    }
-    for worker in &args.workers {
-        let known = worker.starts_with("http://") || worker.starts_with("https://");
-        ensure!(
-            known,
-            "--workers: `{worker}` is not an http:// or https:// address"
-        );
-    }
-    Ok(())
-}
-
 async fn start(
     args: &FrontendArgs,
     served: &Served,
@@ -114,9 +92,11 @@ async fn start(
         hashing: served.hashing,
         ..args.routing.config(args.seed, served.block_size)?
     };
+    let preprocessor = preprocessor(args, served)?;
+    let tokenizer = Arc::clone(preprocessor.tokenizer());
     let parts = Parts {
         model: served.model.clone(),
-        preprocessor: preprocessor(args, served)?,
+        preprocessor,
         router: Router::new(router, &registry, clock),
         registry: registry.clone(),
         clock,
@@ -139,75 +119,15 @@ async fn start(
     };
     let (roster, changes) = roster();
     let frontend = Frontend::start(config, parts, changes, (tasks, stop));
-    if let Some(registry) = dynamo_registry(args)? {
-        let config = dynamo::Config {
-            namespace: args.dynamo_namespace.clone(),
-            listen: args.dynamo_listen,
-            advertise: args.dynamo_advertise.clone(),
-            clock,
-        };
-        dynamo::start(config, registry, roster, tasks, stop.clone())
-            .await
-            .with_context(|| format!("--dynamo-listen {}", args.dynamo_listen))?;
-        return Ok(frontend);
-    }
-    let connect = ConnectConfig {
-        frontend: id,
-        expected: Expected {
-            cluster: args.cluster.clone(),
-            model: served.model.to_string(),
-            block_size: served.block_size,
-            hashing: served.hashing,
-        },
+    let place = Place {
+        roster,
+        registry,
         clock,
-        nats: args.nats.clone(),
-        tls: args.tls.read()?,
+        frontend: id,
+        tokenizer,
     };
-    let connector = Connector::new(connect, roster, &registry, (tasks, stop)).await?;
-    let addresses = discover(args, (tasks, stop)).await?;
-    discovery::follow(connector, addresses);
+    membership::follow(args, served, place, (tasks, stop)).await?;
     Ok(frontend)
-}
-
-/// Where genuine Dynamo workers register, if those are meant.
-fn dynamo_registry(args: &FrontendArgs) -> anyhow::Result<Option<dynamo::Registry>> {
-    match args.discovery {
-        Discovery::Static | Discovery::Etcd | Discovery::Kubernetes => Ok(None),
-        Discovery::DynamoEtcd => {
-            let etcd = Etcd::connect(&args.etcd).context("--etcd")?;
-            Ok(Some(dynamo::Registry::Etcd(etcd)))
-        }
-        Discovery::DynamoFile => {
-            let folder = args.dynamo_file_kv.clone();
-            let folder = folder.context("--discovery dynamo-file needs --dynamo-file-kv")?;
-            Ok(Some(dynamo::Registry::Files(folder)))
-        }
-    }
-}
-
-/// Where the workers are, now and later.
-async fn discover(
-    args: &FrontendArgs,
-    (tasks, stop): (&TaskTracker, &CancellationToken),
-) -> anyhow::Result<mpsc::Receiver<Addresses>> {
-    match args.discovery {
-        Discovery::DynamoEtcd | Discovery::DynamoFile => Ok(discovery::list(BTreeSet::new())),
-        Discovery::Static => Ok(discovery::list(BTreeSet::from_iter(args.workers.clone()))),
-        Discovery::Etcd => {
-            let etcd = Etcd::connect(&args.etcd).context("--etcd")?;
-            Ok(discovery::etcd(&etcd, &args.cluster, (tasks, stop)))
-        }
-        Discovery::Kubernetes => {
-            let service = args.kubernetes_service.clone();
-            let settings = KubernetesSettings {
-                service: service.context("no workers: say --kubernetes-service")?,
-                namespace: args.kubernetes_namespace.clone(),
-                tls: args.tls.tls_ca.is_some(),
-            };
-            let found = discovery::kubernetes(settings, (tasks, stop)).await;
-            found.context("--discovery kubernetes")
-        }
-    }
 }
 
 fn served(args: &FrontendArgs) -> anyhow::Result<Served> {
@@ -221,7 +141,10 @@ fn served(args: &FrontendArgs) -> anyhow::Result<Served> {
         max_context_tokens: args
             .max_context_tokens
             .unwrap_or(profile.max_context_tokens),
-        hashing: Hashing::default(),
+        hashing: Hashing {
+            lookahead: args.kv_hash_lookahead,
+            ..Hashing::default()
+        },
     })
 }
 
@@ -266,26 +189,7 @@ fn greet(args: &FrontendArgs, served: &Served, access: &Access, api: SocketAddr)
         env!("CARGO_PKG_VERSION"),
         served.model,
         args.routing.router_mode,
-        match args.discovery {
-            Discovery::Static => args.workers.join(", "),
-            Discovery::DynamoEtcd => format!("Dynamo's, as registered at {}", args.etcd.join(", ")),
-            Discovery::DynamoFile => format!(
-                "Dynamo's, as registered in {}",
-                args.dynamo_file_kv
-                    .as_deref()
-                    .unwrap_or(Path::new(""))
-                    .display()
-            ),
-            Discovery::Etcd => format!(
-                "as registered at {} in cluster {}",
-                args.etcd.join(", "),
-                args.cluster
-            ),
-            Discovery::Kubernetes => format!(
-                "pods behind the Service {}",
-                args.kubernetes_service.as_deref().unwrap_or_default()
-            ),
-        },
+        membership::described(args),
     ));
     if let (Access::Token(token), None) = (access, &args.control_token) {
         print::line(format_args!(

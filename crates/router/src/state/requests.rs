@@ -68,6 +68,22 @@ impl State {
         true
     }
 
+    /// The engine has said late what it found cached, and it is not what its first token said.
+    pub fn found_cached(&mut self, claim: &Claim, cached_tokens: u32) {
+        let Some(reservation) = self.reservations.get_mut(claim.key) else {
+            return;
+        };
+        if let Some(member) = self
+            .members
+            .tenant(reservation.slot, reservation.incarnation)
+        {
+            doubt_feed(member, reservation, cached_tokens);
+        }
+        self.log.amend(reservation.decision, |decision| {
+            decision.actual_cached_tokens = Some(cached_tokens);
+        });
+    }
+
     /// So many tokens have come since the first token or the last call. To be called now and
     /// then, every second or every few dozen tokens, and before the end.
     pub fn progress(&mut self, claim: &Claim, tokens: u32, now: Moment) {
