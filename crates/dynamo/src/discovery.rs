@@ -2,14 +2,19 @@
 
 mod etcd_registry;
 mod files;
+mod pods;
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use contract::{Clock, ModelName, WorkerId};
 use etcd::Etcd;
+use kubernetes::Client;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 use transport::{Change, Member, Roster, feed};
 
@@ -23,13 +28,28 @@ use crate::voice::Voice;
 
 use etcd_registry::EtcdRegistry;
 use files::Files;
+use pods::Pods;
 
 /// A registry of workers.
-#[derive(Debug)]
 pub enum Registry {
     Etcd(Etcd),
     /// The folder that Dynamo calls `DYN_FILE_KV`.
     Files(PathBuf),
+    /// The pods of a namespace; by default of the one that the client is in.
+    Kubernetes {
+        client: Client,
+        namespace: Option<String>,
+    },
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Etcd(_) => "Etcd",
+            Self::Files(_) => "Files",
+            Self::Kubernetes { .. } => "Kubernetes",
+        })
+    }
 }
 
 /// What is served, and with which files.
@@ -39,6 +59,7 @@ pub type Models = BTreeMap<ModelName, ModelFiles>;
 enum Reader {
     Etcd(EtcdRegistry),
     Files(Files),
+    Pods(Pods),
 }
 
 impl Reader {
@@ -46,6 +67,7 @@ impl Reader {
         match self {
             Self::Etcd(registry) => registry.next().await,
             Self::Files(files) => files.next().await,
+            Self::Pods(pods) => pods.next().await,
         }
     }
 }
@@ -59,6 +81,8 @@ pub(crate) struct Discovery {
     pub(crate) clock: Clock,
     pub(crate) roster: Roster,
     pub(crate) models: watch::Sender<Models>,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stop: CancellationToken,
 }
 
 /// Those who are there.
@@ -70,6 +94,10 @@ impl Discovery {
         let mut reader = match registry {
             Registry::Etcd(etcd) => Reader::Etcd(EtcdRegistry::new(&etcd)),
             Registry::Files(folder) => Reader::Files(Files::new(folder)),
+            Registry::Kubernetes { client, namespace } => {
+                let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+                Reader::Pods(Pods::new(&client, &namespace, (&self.tasks, &self.stop)))
+            }
         };
         let mut present = Present::new();
         let mut epoch = 0;

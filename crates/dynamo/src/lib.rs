@@ -16,8 +16,7 @@
 //!
 //! # Left out
 //!
-//! Requests and events over NATS, TLS, discovery through Kubernetes, prefill and decode on
-//! separate workers, several data-parallel ranks behind one endpoint, adapters, and pictures.
+//! Requests and events over NATS, TLS, prefill and decode on separate workers, several data-parallel ranks behind one endpoint, adapters, and pictures.
 //! Such workers are refused with a reason.
 
 mod answer;
@@ -104,6 +103,8 @@ pub async fn start(
         clock: config.clock,
         roster,
         models: sender,
+        tasks: tasks.clone(),
+        stop: stop.clone(),
     };
     tasks.spawn(async move {
         stop.run_until_cancelled(discovery.run(registry)).await;

@@ -10,7 +10,7 @@ use super::Problem;
 use crate::repository::File;
 
 const LAYERS: [&[&str]; 4] = [
-    &["contract", "openai", "telemetry", "etcd"],
+    &["contract", "openai", "telemetry", "etcd", "kubernetes"],
     &["preprocess", "router", "transport", "engine", "loadgen"],
     &[
         "frontend", "worker", "console", "sweep", "llama", "net", "dynamo", "engines",

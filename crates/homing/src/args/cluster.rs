@@ -40,12 +40,12 @@ pub(crate) struct FrontendArgs {
     #[arg(long, value_name = "FILE", help_heading = "Addresses")]
     pub(crate) api_key_file: Option<PathBuf>,
 
-    /// How workers are found: static, etcd, kubernetes, dynamo-etcd, dynamo-file
+    /// How workers are found: static, etcd, kubernetes, dynamo-etcd, dynamo-file, dynamo-kubernetes
     ///
     /// static takes the list of --workers; etcd asks a server where workers register
-    /// themselves; kubernetes watches the pods behind a headless Service. dynamo-etcd and
-    /// dynamo-file find genuine NVIDIA Dynamo workers where those register, and speak their
-    /// protocol; they need --model-path, --model-name and --kv-cache-block-size as theirs.
+    /// themselves; kubernetes watches the pods behind a headless Service. Those with dynamo-
+    /// find genuine NVIDIA Dynamo workers where those register, and speak their protocol;
+    /// they need --model-path, --model-name and --kv-cache-block-size as theirs.
     #[arg(long, value_enum, default_value_t = Discovery::Static, hide_possible_values = true, help_heading = "Workers")]
     pub(crate) discovery: Discovery,
     /// Addresses of the workers, separated by commas (static)
@@ -83,13 +83,13 @@ pub(crate) struct FrontendArgs {
     /// Headless Service that selects the workers' pods, with their port named grpc (kubernetes)
     #[arg(long, value_name = "NAME", help_heading = "Workers")]
     pub(crate) kubernetes_service: Option<String>,
-    /// Namespace of the Service; by default the pod's own (kubernetes)
+    /// Namespace of the workers; by default the pod's own (kubernetes, dynamo-kubernetes)
     #[arg(long, value_name = "NAMESPACE", help_heading = "Workers")]
     pub(crate) kubernetes_namespace: Option<String>,
     /// Folder in which Dynamo workers register (dynamo-file)
     #[arg(long, value_name = "DIR", help_heading = "Workers")]
     pub(crate) dynamo_file_kv: Option<PathBuf>,
-    /// Take only Dynamo workers of this namespace; by default all (dynamo-etcd, dynamo-file)
+    /// Take only Dynamo workers of this namespace; by default all (dynamo-...)
     #[arg(long, value_name = "NAME", help_heading = "Workers")]
     pub(crate) dynamo_namespace: Option<String>,
     /// Address on which Dynamo workers deliver their answers; port 0 picks a free one
@@ -266,6 +266,7 @@ pub(crate) enum Discovery {
     Kubernetes,
     DynamoEtcd,
     DynamoFile,
+    DynamoKubernetes,
 }
 
 /// How events travel.

@@ -58,6 +58,7 @@ pub(super) fn described(args: &FrontendArgs) -> String {
             let folder = args.dynamo_file_kv.as_deref().unwrap_or(Path::new(""));
             format!("Dynamo's, as registered in {}", folder.display())
         }
+        Discovery::DynamoKubernetes => "Dynamo's, as registered at Kubernetes".to_owned(),
         Discovery::Etcd => format!(
             "as registered at {} in cluster {}",
             args.etcd.join(", "),
@@ -81,7 +82,7 @@ pub(super) async fn follow(
     (tasks, stop): (&TaskTracker, &CancellationToken),
 ) -> anyhow::Result<()> {
     start_engines(args, served, &place, (tasks, stop))?;
-    if let Some(registry) = dynamo_registry(args)? {
+    if let Some(registry) = dynamo_registry(args).await? {
         let config = dynamo::Config {
             namespace: args.dynamo_namespace.clone(),
             listen: args.dynamo_listen,
@@ -142,7 +143,7 @@ fn start_engines(
 }
 
 /// Where genuine Dynamo workers register, if those are meant.
-fn dynamo_registry(args: &FrontendArgs) -> anyhow::Result<Option<dynamo::Registry>> {
+async fn dynamo_registry(args: &FrontendArgs) -> anyhow::Result<Option<dynamo::Registry>> {
     match args.discovery {
         Discovery::Static | Discovery::Etcd | Discovery::Kubernetes => Ok(None),
         Discovery::DynamoEtcd => {
@@ -154,6 +155,13 @@ fn dynamo_registry(args: &FrontendArgs) -> anyhow::Result<Option<dynamo::Registr
             let folder = folder.context("--discovery dynamo-file needs --dynamo-file-kv")?;
             Ok(Some(dynamo::Registry::Files(folder)))
         }
+        Discovery::DynamoKubernetes => {
+            let client = kubernetes::connect().await;
+            Ok(Some(dynamo::Registry::Kubernetes {
+                client: client.context("--discovery dynamo-kubernetes")?,
+                namespace: args.kubernetes_namespace.clone(),
+            }))
+        }
     }
 }
 
@@ -163,7 +171,9 @@ async fn discover(
     (tasks, stop): (&TaskTracker, &CancellationToken),
 ) -> anyhow::Result<mpsc::Receiver<Addresses>> {
     match args.discovery {
-        Discovery::DynamoEtcd | Discovery::DynamoFile => Ok(discovery::list(BTreeSet::new())),
+        Discovery::DynamoEtcd | Discovery::DynamoFile | Discovery::DynamoKubernetes => {
+            Ok(discovery::list(BTreeSet::new()))
+        }
         Discovery::Static => Ok(discovery::list(BTreeSet::from_iter(args.workers.clone()))),
         Discovery::Etcd => {
             let etcd = Etcd::connect(&args.etcd).context("--etcd")?;

@@ -179,7 +179,7 @@ fn register(
     match args.discovery {
         // Nobody needs to be told: a list names it, or Kubernetes knows its pods.
         Discovery::Static | Discovery::Kubernetes => Ok(None),
-        Discovery::DynamoEtcd | Discovery::DynamoFile => {
+        Discovery::DynamoEtcd | Discovery::DynamoFile | Discovery::DynamoKubernetes => {
             bail!("--discovery: a worker of ours does not register as one of Dynamo's")
         }
         Discovery::Etcd => {

@@ -1,11 +1,10 @@
-//! The table of what slices mean, and the watch against a server that misbehaves.
+//! The table of what slices mean, and pods that come and go at a server.
 
-mod stand_in;
-
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kubernetes::Config;
+use kubernetes::stand_in::StandIn;
 use serde_json::{Value, json};
+use std::time::Duration;
 
-use self::stand_in::StandIn;
 use super::*;
 
 /// Far beyond any pause: what has not come by then does not come.
@@ -13,6 +12,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn slice(family: &str, ports: Value, endpoints: Value) -> Value {
     json!({
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
         "metadata": {
             "name": "homing-worker-x7k2p",
             "namespace": "homing",
@@ -174,7 +175,8 @@ struct Discovered {
 impl Discovered {
     fn of(config: Config, settings: KubernetesSettings) -> Self {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        let sets = open(config, settings, (&tasks, &stop)).unwrap();
+        let client = kubernetes::client(config).unwrap();
+        let sets = open(client, settings, (&tasks, &stop));
         Self { sets, stop, tasks }
     }
 
@@ -214,99 +216,16 @@ async fn pods_come_and_go() {
         .settle_on(&["10.0.0.1", "10.0.0.2", "10.0.0.3"])
         .await;
     server.bookmark();
-    server.delete("homing-worker-x7k2p");
+    server.delete("endpointslices", "homing-worker-x7k2p");
     discovered.settle_on(&["10.0.0.3"]).await;
     assert_eq!(
         server.asked(),
         [
-            "list homing homing-worker",
-            "watch homing homing-worker from 2"
+            "list homing endpointslices kubernetes.io/service-name=homing-worker",
+            "watch homing endpointslices kubernetes.io/service-name=homing-worker from 2"
         ],
     );
     discovered.stop.cancel();
     discovered.tasks.close();
     discovered.tasks.wait().await;
-}
-
-#[tokio::test]
-async fn a_watch_that_ends_is_followed_by_a_list() {
-    let server = StandIn::start();
-    server.put(v4(&["10.0.0.1"]));
-    let mut discovered = Discovered::at(&server);
-    discovered.settle_on(&["10.0.0.1"]).await;
-    // Nobody is told of these changes: only another list shows them.
-    server.put_unseen(v4(&["10.0.0.2"]));
-    server.end_watches();
-    discovered.settle_on(&["10.0.0.2"]).await;
-    server.put_unseen(v4(&["10.0.0.3"]));
-    server.expire();
-    discovered.settle_on(&["10.0.0.3"]).await;
-    server.put(v4(&["10.0.0.4"]));
-    discovered.settle_on(&["10.0.0.4"]).await;
-}
-
-#[tokio::test]
-async fn a_server_that_restarts_is_found_again() {
-    let mut server = StandIn::start();
-    server.put(v4(&["10.0.0.1"]));
-    let mut discovered = Discovered::at(&server);
-    discovered.settle_on(&["10.0.0.1"]).await;
-    server.stop().await;
-    let turned_away = server.turn_away();
-    tokio::time::timeout(PATIENCE, turned_away).await.unwrap();
-    server.put(v4(&["10.0.0.2"]));
-    server.resume();
-    discovered.settle_on(&["10.0.0.2"]).await;
-    server.put(v4(&["10.0.0.3"]));
-    discovered.settle_on(&["10.0.0.3"]).await;
-}
-
-#[tokio::test]
-async fn an_account_that_gets_its_rights_later_sees_then() {
-    let server = StandIn::start();
-    server.put(v4(&["10.0.0.1"]));
-    server.forbid(true);
-    let mut discovered = Discovered::at(&server);
-    let refused = async {
-        while server.asked().is_empty() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, refused).await.unwrap();
-    assert!(discovered.sets.is_empty(), "a refusal is no empty set");
-    server.forbid(false);
-    discovered.settle_on(&["10.0.0.1"]).await;
-}
-
-#[tokio::test]
-async fn a_kubeconfig_names_server_authority_token_and_namespace() {
-    let (server, authority) = StandIn::start_with_tls("sesame");
-    server.put(v4(&["10.0.0.1"]));
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("ca.crt");
-    std::fs::write(&path, authority).unwrap();
-    let kubeconfig = json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{
-            "name": "c",
-            "cluster": { "server": server.url(), "certificate-authority": path },
-        }],
-        "users": [{ "name": "u", "user": { "token": "sesame" } }],
-        "contexts": [{
-            "name": "x",
-            "context": { "cluster": "c", "user": "u", "namespace": "homing" },
-        }],
-        "current-context": "x",
-    });
-    let kubeconfig = Kubeconfig::from_yaml(&kubeconfig.to_string()).unwrap();
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    let settings = KubernetesSettings {
-        namespace: None,
-        ..settings()
-    };
-    let mut discovered = Discovered::of(config.unwrap(), settings);
-    discovered.settle_on(&["10.0.0.1"]).await;
-    assert_eq!(server.asked()[0], "list homing homing-worker");
 }

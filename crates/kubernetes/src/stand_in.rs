@@ -1,10 +1,13 @@
-//! A stand-in for the API server: one resource, listed and watched, in the public format.
+//! A stand-in for the API server: any resource, listed and watched, in the public format.
 //!
 //! It has a runtime of its own, so that stopping it closes every connection as the end of a
 //! process would.
 
+#![expect(clippy::unwrap_used, reason = "it serves tests, which may panic")]
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -28,23 +31,36 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{ServerConfig, crypto};
 use tokio_rustls::server::TlsStream;
 
-pub(super) struct StandIn {
+/// The server. Dropped, it stops.
+#[derive(Debug)]
+pub struct StandIn {
     runtime: Option<Runtime>,
     address: SocketAddr,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Tls>,
     shared: Arc<Shared>,
 }
 
+#[derive(Clone)]
+struct Tls(TlsAcceptor);
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+#[derive(Debug)]
 struct Shared {
     store: Mutex<Store>,
     changed: watch::Sender<()>,
     token: Option<&'static str>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Store {
     version: u64,
-    slices: BTreeMap<String, Value>,
+    /// By plural and name.
+    objects: BTreeMap<(String, String), Value>,
     /// What watches say, and since which version. `None` ends them.
     log: Vec<(u64, Option<Value>)>,
     asked: Vec<String>,
@@ -54,6 +70,7 @@ struct Store {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Question {
+    #[serde(default)]
     label_selector: String,
     #[serde(default)]
     watch: bool,
@@ -61,17 +78,17 @@ struct Question {
 }
 
 impl StandIn {
-    pub(super) fn start() -> Self {
+    pub fn start() -> Self {
         Self::open(None, None)
     }
 
     /// With a certificate for loopback. Returns the authority's too.
-    pub(super) fn start_with_tls(token: &'static str) -> (Self, String) {
+    pub fn start_with_tls(token: &'static str) -> (Self, String) {
         let (acceptor, authority) = acceptor();
-        (Self::open(Some(acceptor), Some(token)), authority)
+        (Self::open(Some(Tls(acceptor)), Some(token)), authority)
     }
 
-    fn open(tls: Option<TlsAcceptor>, token: Option<&'static str>) -> Self {
+    fn open(tls: Option<Tls>, token: Option<&'static str>) -> Self {
         let mut server = Self {
             runtime: None,
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -87,7 +104,7 @@ impl StandIn {
     }
 
     /// Listens, where it did before.
-    pub(super) fn resume(&mut self) {
+    pub fn resume(&mut self) {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -96,13 +113,13 @@ impl StandIn {
         let _entered = runtime.enter();
         let listener = listen(self.address);
         self.address = listener.local_addr().unwrap();
-        let path = "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices";
+        let path = "/apis/{group}/{version}/namespaces/{namespace}/{plural}";
         let routes = Router::new()
             .route(path, get(answer))
             .with_state(Arc::clone(&self.shared));
         match self.tls.clone() {
             None => runtime.spawn(async { axum::serve(listener, routes).await }),
-            Some(acceptor) => {
+            Some(Tls(acceptor)) => {
                 let listener = Secured { listener, acceptor };
                 runtime.spawn(async { axum::serve(listener, routes).await })
             }
@@ -111,7 +128,7 @@ impl StandIn {
     }
 
     /// Closes everything.
-    pub(super) async fn stop(&mut self) {
+    pub async fn stop(&mut self) {
         let runtime = self.runtime.take();
         // A runtime waits for its threads when it is dropped.
         let stopped = tokio::task::spawn_blocking(move || drop(runtime));
@@ -119,48 +136,56 @@ impl StandIn {
     }
 
     /// Hangs up on whoever comes, once, as a server that is not up yet.
-    pub(super) async fn turn_away(&self) {
+    pub async fn turn_away(&self) {
         let _ = listen(self.address).accept().await;
     }
 
-    pub(super) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
 
-    pub(super) fn put(&self, slice: Value) {
+    /// Stores an object, which says its `apiVersion` and `kind`.
+    pub fn put(&self, object: Value) {
         let mut store = self.shared.store.lock();
-        let known = store.slices.contains_key(name(&slice));
-        let slice = store.put(slice);
-        store.say(if known { "MODIFIED" } else { "ADDED" }, whole(&slice));
+        let known = store.objects.contains_key(&key(&object));
+        let object = store.put(object);
+        store.say(if known { "MODIFIED" } else { "ADDED" }, object);
         self.shared.changed.send_replace(());
     }
 
     /// Changes something without telling those who watch.
-    pub(super) fn put_unseen(&self, slice: Value) {
-        self.shared.store.lock().put(slice);
+    pub fn put_unseen(&self, object: Value) {
+        self.shared.store.lock().put(object);
     }
 
-    pub(super) fn delete(&self, name: &str) {
+    /// Forgets the object of this plural and name.
+    pub fn delete(&self, plural: &str, name: &str) {
         let mut store = self.shared.store.lock();
         store.version += 1;
-        let mut slice = store.slices.remove(name).unwrap();
-        slice["metadata"]["resourceVersion"] = json!(store.version.to_string());
-        store.say("DELETED", whole(&slice));
+        let key = (plural.to_owned(), name.to_owned());
+        let mut object = store.objects.remove(&key).unwrap();
+        object["metadata"]["resourceVersion"] = json!(store.version.to_string());
+        store.say("DELETED", object);
         self.shared.changed.send_replace(());
     }
 
-    pub(super) fn bookmark(&self) {
+    /// Says a version and nothing else to those who watch EndpointSlices.
+    pub fn bookmark(&self) {
         let mut store = self.shared.store.lock();
         store.version += 1;
         let version = store.version.to_string();
-        let mark = json!({ "metadata": { "resourceVersion": version, "creationTimestamp": null } });
-        store.say("BOOKMARK", whole(&mark));
+        let mark = json!({
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": { "resourceVersion": version, "creationTimestamp": null }
+        });
+        store.say("BOOKMARK", mark);
         self.shared.changed.send_replace(());
     }
 
     /// Ends watches as the server does when their time is up.
-    pub(super) fn end_watches(&self) {
+    pub fn end_watches(&self) {
         let mut store = self.shared.store.lock();
         store.version += 1;
         let version = store.version;
@@ -169,7 +194,7 @@ impl StandIn {
     }
 
     /// Ends watches as the server does when they are too far behind.
-    pub(super) fn expire(&self) {
+    pub fn expire(&self) {
         let mut store = self.shared.store.lock();
         store.version += 1;
         let version = store.version;
@@ -179,12 +204,12 @@ impl StandIn {
         self.shared.changed.send_replace(());
     }
 
-    pub(super) fn forbid(&self, forbidden: bool) {
+    pub fn forbid(&self, forbidden: bool) {
         self.shared.store.lock().forbidden = forbidden;
     }
 
     /// What was asked for, in order.
-    pub(super) fn asked(&self) -> Vec<String> {
+    pub fn asked(&self) -> Vec<String> {
         self.shared.store.lock().asked.clone()
     }
 }
@@ -198,11 +223,11 @@ impl Drop for StandIn {
 }
 
 impl Store {
-    fn put(&mut self, mut slice: Value) -> Value {
+    fn put(&mut self, mut object: Value) -> Value {
         self.version += 1;
-        slice["metadata"]["resourceVersion"] = json!(self.version.to_string());
-        self.slices.insert(name(&slice).to_owned(), slice.clone());
-        slice
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.objects.insert(key(&object), object.clone());
+        object
     }
 
     fn say(&mut self, kind: &str, object: Value) {
@@ -211,16 +236,14 @@ impl Store {
     }
 }
 
-fn name(slice: &Value) -> &str {
-    slice["metadata"]["name"].as_str().unwrap()
+fn key(object: &Value) -> (String, String) {
+    let name = object["metadata"]["name"].as_str().unwrap();
+    (plural(object), name.to_owned())
 }
 
-/// Objects in a list do not say what they are, objects on their own do.
-fn whole(object: &Value) -> Value {
-    let mut object = object.clone();
-    object["kind"] = json!("EndpointSlice");
-    object["apiVersion"] = json!("discovery.k8s.io/v1");
-    object
+/// Enough of English for the resources in question.
+fn plural(object: &Value) -> String {
+    format!("{}s", object["kind"].as_str().unwrap().to_lowercase())
 }
 
 fn status(code: u16, reason: &str, message: &str) -> Value {
@@ -240,9 +263,17 @@ fn refusal(code: StatusCode, reason: &str, message: &str) -> Response {
     (code, Json(status)).into_response()
 }
 
+#[derive(Deserialize)]
+struct Place {
+    group: String,
+    version: String,
+    namespace: String,
+    plural: String,
+}
+
 async fn answer(
     State(shared): State<Arc<Shared>>,
-    Path(namespace): Path<String>,
+    Path(place): Path<Place>,
     Query(question): Query<Question>,
     headers: HeaderMap,
 ) -> Response {
@@ -251,44 +282,70 @@ async fn answer(
     if credentials.map(|value| value.to_str().unwrap()) != expected.as_deref() {
         return refusal(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized");
     }
-    let label = "kubernetes.io/service-name=";
-    let service = question.label_selector.strip_prefix(label).unwrap();
+    let wanted = Wanted {
+        plural: place.plural,
+        labels: question.label_selector,
+    };
     let mut store = shared.store.lock();
+    let about = format!("{} {} {}", place.namespace, wanted.plural, wanted.labels);
     let version = question.resource_version;
     store.asked.push(match (question.watch, version) {
-        (false, _) => format!("list {namespace} {service}"),
-        (true, version) => format!("watch {namespace} {service} from {}", version.unwrap()),
+        (false, _) => format!("list {about}"),
+        (true, version) => format!("watch {about} from {}", version.unwrap()),
     });
     if store.forbidden {
-        let message = "endpointslices.discovery.k8s.io is forbidden: User \"system:serviceaccount:homing:default\" cannot list resource \"endpointslices\" in API group \"discovery.k8s.io\" in the namespace \"homing\"";
-        return refusal(StatusCode::FORBIDDEN, "Forbidden", message);
+        let message = format!(
+            "{}.{} is forbidden: the account may not list them",
+            wanted.plural, place.group
+        );
+        return refusal(StatusCode::FORBIDDEN, "Forbidden", &message);
     }
     if question.watch {
         drop(store);
-        let events = events(Arc::clone(&shared), service.to_owned(), version.unwrap());
+        let events = events(Arc::clone(&shared), wanted, version.unwrap());
         return ([(header::CONTENT_TYPE, "application/json")], events).into_response();
     }
-    let slices = store.slices.values().filter(|slice| has(slice, service));
+    let objects = store.objects.values().filter(|object| wanted.has(object));
     Json(json!({
-        "kind": "EndpointSliceList",
-        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "List",
+        "apiVersion": format!("{}/{}", place.group, place.version),
         "metadata": { "resourceVersion": store.version.to_string() },
-        "items": slices.collect::<Vec<_>>()
+        "items": objects.collect::<Vec<_>>()
     }))
     .into_response()
 }
 
-fn has(slice: &Value, service: &str) -> bool {
-    slice["metadata"]["labels"]["kubernetes.io/service-name"] == service
+/// What a question is about.
+#[derive(Clone)]
+struct Wanted {
+    plural: String,
+    labels: String,
+}
+
+impl Wanted {
+    fn has(&self, object: &Value) -> bool {
+        let labels = &object["metadata"]["labels"];
+        let mut asked = self
+            .labels
+            .split(',')
+            .filter_map(|label| label.split_once('='));
+        plural(object) == self.plural && asked.all(|(label, value)| labels[label] == value)
+    }
+
+    /// Whether a watch shows an event: one about the server itself goes to everybody.
+    fn shows(&self, event: &Value) -> bool {
+        let object = &event["object"];
+        match event["type"].as_str().unwrap() {
+            "ERROR" => true,
+            "BOOKMARK" => plural(object) == self.plural,
+            _ => self.has(object),
+        }
+    }
 }
 
 /// One event a line, beginning after a version.
-fn events(shared: Arc<Shared>, service: String, version: u64) -> Body {
+fn events(shared: Arc<Shared>, wanted: Wanted, version: u64) -> Body {
     let changed = shared.changed.subscribe();
-    let wanted = move |event: &Value| {
-        let labelled = event["object"].pointer("/metadata/labels").is_some();
-        !labelled || has(&event["object"], &service)
-    };
     let begin = {
         let store = shared.store.lock();
         store.log.partition_point(|(since, _)| *since <= version)
@@ -302,7 +359,7 @@ fn events(shared: Arc<Shared>, service: String, version: u64) -> Body {
                     Some((_, None)) => return None,
                     Some((_, Some(event))) => {
                         at += 1;
-                        if wanted(&event) {
+                        if wanted.shows(&event) {
                             let line = Ok::<_, Infallible>(format!("{event}\n"));
                             return Some((line, (at, changed)));
                         }
