@@ -11,6 +11,7 @@ mod demo;
 mod deploy;
 mod dynamo;
 mod exposition;
+mod hosts;
 mod http;
 mod npm;
 mod packages;
@@ -48,6 +49,7 @@ enum Step {
     Clippy,
     Build,
     Tests,
+    Hosts,
     Chaos,
     Ui,
     Metrics,
@@ -160,6 +162,7 @@ impl Step {
             Self::Clippy => "clippy",
             Self::Build => "build",
             Self::Tests => "tests",
+            Self::Hosts => "hosts",
             Self::Chaos => "chaos",
             Self::Ui => "ui",
             Self::Metrics => "metrics",
@@ -179,6 +182,7 @@ impl Step {
             Self::Clippy => "no warning in any target",
             Self::Build => "everything, in the dev profile",
             Self::Tests => "unit, property and whole-cluster tests",
+            Self::Hosts => "frontend, workers and broker in network namespaces, cables pulled",
             Self::Chaos => "faults in virtual time, a few hundred seeds",
             Self::Ui => "types, lints and unit tests of the web console",
             Self::Metrics => "promtool reads a live demo's /metrics",
@@ -195,6 +199,7 @@ impl Step {
         match self {
             // The demo's own tests start a Prometheus beside it, those of discovery an etcd.
             Self::Tests => &[Tool::Prometheus, Tool::Etcd, Tool::Nats],
+            Self::Hosts => &[Tool::Etcd, Tool::Nats, Tool::Iproute],
             Self::Metrics => &[Tool::Prometheus],
             Self::Dashboards => &[Tool::Prometheus, Tool::Node],
             Self::Clients => &[Tool::Python],
@@ -218,6 +223,7 @@ impl Step {
             Self::Clippy => cargo("clippy --workspace --all-targets --locked -- -D warnings")?,
             Self::Build => cargo("build --workspace --locked")?,
             Self::Tests => tests()?,
+            Self::Hosts => hosts::check()?,
             Self::Chaos => execute(Command::new(built("chaos")?).args(["--seeds", "300"]))?,
             Self::Ui => ui::check()?,
             Self::Metrics => exposition::check()?,
@@ -336,6 +342,7 @@ mod tests {
             Step::Clippy => bail!("a warning"),
             Step::Build
             | Step::Tests
+            | Step::Hosts
             | Step::Ui
             | Step::Metrics
             | Step::Dashboards

@@ -34,8 +34,8 @@ use crate::tls::Tls;
 use crate::wire::worker_client::WorkerClient;
 use crate::wire::{self, Sender, from_frontend, from_worker};
 
-/// A worker that says nothing for so long is gone. Six beats: a machine may stutter.
-pub const SILENCE: Duration = Duration::from_millis(1500);
+/// A worker that says nothing for so long is gone. Four beats: a machine may stutter.
+pub const SILENCE: Duration = Duration::from_secs(1);
 /// How often the worker hears from us, whether or not anything has changed.
 const BEAT: Duration = Duration::from_millis(250);
 /// When the worker says that it has published a batch, it should be here after this.

@@ -19,7 +19,7 @@ pub(super) fn check() -> anyhow::Result<()> {
     python::install(&python, REQUIREMENTS, &["--no-deps"])?;
     // For the whole workspace, so that what the step `tests` compiled is used again.
     let words = if answers("cargo", &["nextest", "--version"]) {
-        "nextest run --workspace --test genuine --run-ignored only --locked"
+        "nextest run --workspace --locked --run-ignored only -E binary(genuine)"
     } else {
         "test --workspace --test genuine --locked -- --ignored"
     };

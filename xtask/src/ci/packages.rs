@@ -21,6 +21,7 @@ pub(super) enum Tool {
     Chromium,
     Etcd,
     Nats,
+    Iproute,
 }
 
 impl Tool {
@@ -35,6 +36,7 @@ impl Tool {
             Self::Chromium => answers("chromium-headless-shell", &["--version"]),
             Self::Etcd => answers("etcd", &["--version"]),
             Self::Nats => answers("nats-server", &["--version"]),
+            Self::Iproute => answers("ip", &["-Version"]) && answers("unshare", &["--version"]),
         }
     }
 
@@ -46,6 +48,7 @@ impl Tool {
             Self::Chromium => &["chromium-headless-shell"],
             Self::Etcd => &["etcd-server"],
             Self::Nats => &["nats-server"],
+            Self::Iproute => &["iproute2", "util-linux"],
         }
     }
 }
@@ -74,7 +77,7 @@ pub(super) fn ensure(tool: Tool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn is_root() -> bool {
+pub(super) fn is_root() -> bool {
     Command::new("id")
         .arg("-u")
         .output()

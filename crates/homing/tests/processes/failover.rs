@@ -1,73 +1,19 @@
 //! A worker dies with a hundred open streams, and nobody who reads them can tell.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::client::{Streamed, assistant, chat, user};
-use crate::system::{Nats, Process, index_is_right, metric, until, until_workers};
-
-const STREAMS: usize = 100;
-const ANSWER: u32 = 150;
-
-/// Prompts that differ from their first block on, and long enough for going home to pay.
-fn prompt(index: usize) -> String {
-    let topic = ["caches", "pipelines", "queues", "schedulers", "radios"][index % 5];
-    format!("Conversation {index} is about {topic}. ").repeat(40) + "What should I know first?"
-}
-
-fn first_turns() -> Vec<Vec<Value>> {
-    (0..STREAMS)
-        .map(|index| vec![user(&prompt(index))])
-        .collect()
-}
-
-fn second_turns(answers: &[Streamed]) -> Vec<Vec<Value>> {
-    let turns = first_turns().into_iter().zip(answers);
-    let turns = turns.map(|(mut messages, answer)| {
-        messages.push(assistant(&answer.text));
-        messages.push(user("And what comes after that?"));
-        messages
-    });
-    turns.collect()
-}
-
-/// Sends everything at once. When every stream has begun, `disturb` is told.
-async fn ask(frontend: &str, turns: &[Vec<Value>], disturb: Option<&Notify>) -> Vec<Streamed> {
-    let begun = Arc::new(AtomicUsize::new(0));
-    let streams = turns.iter().map(|messages| {
-        let begun = Arc::clone(&begun);
-        chat(frontend, messages, ANSWER, move |pieces| {
-            if pieces == 5
-                && begun.fetch_add(1, Ordering::Relaxed) + 1 == turns.len()
-                && let Some(disturb) = disturb
-            {
-                disturb.notify_one();
-            }
-        })
-    });
-    join_all(streams).await
-}
-
-fn texts(answers: &[Streamed]) -> Vec<&str> {
-    answers.iter().map(|answer| answer.text.as_str()).collect()
-}
-
-fn percentile(mut values: Vec<Duration>, share: f64) -> Duration {
-    values.sort();
-    values[((values.len() - 1) as f64 * share) as usize]
-}
+use crate::client::Streamed;
+use crate::system::{Nats, Process, cached_blocks, index_is_right, metric, until, until_workers};
+use crate::turns::{STREAMS, ask, begin_during, first_turns, percentile, second_turns, texts};
 
 /// Two turns of every conversation; a worker is killed in the midst of the second.
 async fn survives(frontend: &Process, workers: &mut Vec<Process>) {
     let url = frontend.address.as_str();
     let first = ask(url, &first_turns(), None).await;
     assert!(first.iter().all(Streamed::is_complete), "the first turns");
-    let turns = second_turns(&first);
+    let turns = second_turns(first_turns(), &first);
     let undisturbed = ask(url, &turns, None).await;
     assert!(undisturbed.iter().all(Streamed::is_complete));
     let cached = undisturbed.iter().filter(|answer| answer.cached_tokens > 0);
@@ -120,21 +66,17 @@ async fn a_killed_worker_costs_no_stream_over_nats_and_etcd() {
     survives(&frontend, &mut workers).await;
 
     // The broker goes for ten seconds; requests go on, and hits recover.
+    let before = cached_blocks(&crate::system::workers(&frontend).await);
     nats.stop();
-    let turns = first_turns();
     let url = frontend.address.as_str();
-    let began = tokio::time::Instant::now();
-    let mut without = Vec::new();
-    while began.elapsed() < Duration::from_secs(10) {
-        without.extend(ask(url, &turns[..20], None).await);
-    }
+    let (turns, without) = begin_during(url, Duration::from_secs(10)).await;
     assert!(without.iter().all(Streamed::is_complete));
     nats.restart();
     let took = until("the index is right", &frontend, |workers| {
-        workers.iter().all(index_is_right)
+        cached_blocks(workers) > before && workers.iter().all(index_is_right)
     })
     .await;
-    let again = ask(url, &second_turns(&without[..20])[..20], None).await;
+    let again = ask(url, &second_turns(turns, &without)[..20], None).await;
     assert!(again.iter().all(Streamed::is_complete));
     let hits = again
         .iter()

@@ -7,7 +7,10 @@
 #![expect(clippy::print_stdout, reason = "they show how long things took")]
 
 mod client;
+mod engines;
 mod failover;
 mod frontends;
+mod hosts;
 mod refusals;
 mod system;
+mod turns;

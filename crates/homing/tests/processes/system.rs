@@ -14,6 +14,27 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_homing");
 const LOOKS: u32 = 300;
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Where a process runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Host<'a> {
+    This,
+    /// In the network namespace of this name.
+    Named(&'a str),
+}
+
+impl Host<'_> {
+    pub(crate) fn command(self, program: &str) -> Command {
+        match self {
+            Self::This => Command::new(program),
+            Self::Named(name) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", name, program]);
+                command
+            }
+        }
+    }
+}
+
 /// A process that is killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -24,8 +45,9 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts the program and waits until it has printed the line that begins with `key`.
-    fn homing(arguments: &[&str], key: &str) -> Self {
-        let mut child = Command::new(PROGRAM)
+    fn homing(host: Host<'_>, arguments: &[&str], key: &str) -> Self {
+        let mut child = host
+            .command(PROGRAM)
             .args(arguments)
             .args(["--log", "error"])
             .stdout(Stdio::piped())
@@ -45,13 +67,21 @@ impl Process {
     }
 
     pub(crate) fn worker(arguments: &[&str]) -> Self {
+        Self::worker_on(Host::This, arguments)
+    }
+
+    pub(crate) fn worker_on(host: Host<'_>, arguments: &[&str]) -> Self {
         let base = ["worker", "--port", "0", "--profile", PROFILE];
-        Self::homing(&[&base, arguments].concat(), "address")
+        Self::homing(host, &[&base, arguments].concat(), "address")
     }
 
     pub(crate) fn frontend(arguments: &[&str]) -> Self {
+        Self::frontend_on(Host::This, arguments)
+    }
+
+    pub(crate) fn frontend_on(host: Host<'_>, arguments: &[&str]) -> Self {
         let base = ["frontend", "--http-port", "0", "--model-name", MODEL];
-        let mut process = Self::homing(&[&base, arguments].concat(), "api");
+        let mut process = Self::homing(host, &[&base, arguments].concat(), "api");
         process.address = process.address.trim_end_matches("/v1").to_owned();
         process
     }
@@ -190,4 +220,12 @@ pub(crate) fn index_is_right(worker: &Value) -> bool {
         && number(&status["waiting"]) == 0
         && worker["feed"] == "live"
         && number(&worker["indexed_blocks"]) == number(&status["cached_blocks"])
+}
+
+/// Blocks that all workers hold, as they said last.
+pub(crate) fn cached_blocks(workers: &[Value]) -> u64 {
+    let blocks = workers
+        .iter()
+        .map(|worker| &worker["status"]["cached_blocks"]);
+    blocks.filter_map(Value::as_u64).sum()
 }
