@@ -2,6 +2,7 @@
 
 mod aiperf;
 mod client;
+mod dynamo;
 mod frontend;
 mod loadgen;
 mod mock;
@@ -30,6 +31,10 @@ pub(crate) enum Bench {
     ///
     /// Uses the release build of `homing` and aiperf from PyPI, and prints both sides.
     Aiperf(aiperf::Arguments),
+    /// Our frontend beside Dynamo's own, over genuine Dynamo workers
+    ///
+    /// Uses the release build of `homing` and Dynamo from PyPI, by turns.
+    Dynamo(dynamo::Arguments),
     /// What the load generator costs, and how far its figures are from the truth
     ///
     /// Runs the release build of `homing loadgen` against a server of fixed latency that notes
@@ -86,6 +91,10 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
         Bench::Aiperf(arguments) => {
             build_homing()?;
             aiperf::run(arguments)
+        }
+        Bench::Dynamo(arguments) => {
+            build_homing()?;
+            dynamo::run(arguments)
         }
         Bench::Loadgen { seconds } if cfg!(debug_assertions) => {
             again_in_release("loadgen", *seconds)

@@ -30,7 +30,15 @@ use tokio::time::Instant;
 use crate::{repository, tidy};
 use packages::Tool;
 
+pub(crate) use dynamo::genuine_dynamo;
 pub(crate) use ui::screenshots;
+
+/// The body that a server on this machine answers with.
+pub(crate) fn fetch(port: u16, path: &str) -> anyhow::Result<String> {
+    let answer = http::get(&format!("127.0.0.1:{port}"), path)?;
+    ensure!(answer.status == 200, "status {}", answer.status);
+    Ok(answer.body)
+}
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

@@ -32,6 +32,7 @@ mod mirror;
 pub mod registration;
 mod responses;
 mod source;
+pub mod testing;
 mod voice;
 pub mod wire;
 

@@ -28,7 +28,7 @@ use crate::wire::{Codec, control, engine, request};
 
 /// From the acknowledgement until the worker has connected back. It does so before it
 /// computes anything.
-const CALL_BACK_PATIENCE: Duration = Duration::from_secs(30);
+const CALL_BACK_PATIENCE: Duration = Duration::from_secs(10);
 /// For a dump of everything.
 const DUMP_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -123,7 +123,9 @@ impl DynamoLink {
             Ok(Ok((_, Some(refusal)))) => Err(fault(self.worker, "", &refusal)),
             Ok(Err(error)) => Err(self.unreachable(error)),
             Err(_) => {
-                let detail = format!("no call back within {CALL_BACK_PATIENCE:?}");
+                let detail = format!(
+                    "it took the request and did not call back within {CALL_BACK_PATIENCE:?}; it has to reach the address that it was given (--dynamo-listen, --dynamo-advertise)"
+                );
                 Err(self.unreachable(detail))
             }
         }

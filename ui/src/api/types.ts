@@ -204,7 +204,7 @@ export type RequestCounts = { in_flight: number | null,
 
 /** One request. */
 export type RequestRecord = {
-  /** What the server was told: `conversation_id` and `X-Session-ID`. */
+  /** What the server was told: `X-Session-ID`. */
   conversation_id: string,
   /** In order of beginning, from 0; the same in every run with the same seed. */
   conversation: number,

@@ -17,9 +17,9 @@ const PREPARE: &str = "mount -t tmpfs tmpfs /run && exec";
 pub(super) fn check() -> anyhow::Result<()> {
     // For the whole workspace, so that what the step `tests` compiled is used again.
     let words = if answers("cargo", &["nextest", "--version"]) {
-        "cargo nextest run --workspace --locked --run-ignored only --no-capture -E 'binary(processes)'"
+        "cargo nextest run --workspace --locked --run-ignored only --no-capture -E 'test(/^hosts::/)'"
     } else {
-        "cargo test --workspace --test processes --locked -- --ignored --nocapture"
+        "cargo test --workspace --test processes --locked -- --ignored --nocapture hosts"
     };
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount"]);

@@ -18,7 +18,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use transport::{Change, Changes, Feed, Member, WorkerLink, roster};
 
-use crate::mocker::BLOCK;
+use crate::BLOCK;
 
 const PATIENCE: Duration = Duration::from_secs(100);
 

@@ -4,7 +4,6 @@
 //! installs it and runs them.
 
 mod fleet;
-mod mocker;
 
 use std::fs;
 use std::path::Path;
@@ -16,8 +15,11 @@ use etcd::Etcd;
 use etcd::testing::Server;
 use tempfile::TempDir;
 
+use dynamo::testing::{Genuine, Place, Setting, write_model};
 use fleet::{Fleet, in_time, prompt, request};
-use mocker::{BLOCK, Mocker, Place, write_model};
+
+/// Tokens per block.
+pub(crate) const BLOCK: usize = 16;
 
 /// Folders for a model and a registry.
 struct Ground {
@@ -32,13 +34,28 @@ impl Ground {
             model: folder(),
             registry: folder(),
         };
-        write_model(ground.model.path());
+        write_model(ground.model.path()).expect("the folder can be written");
         ground
     }
 
-    fn start(&self, options: &[&str]) -> Mocker {
-        let place = Place::Folder(self.registry.path().to_owned());
-        Mocker::start(self.model.path(), &place, options)
+    fn start(&self, options: &[&str]) -> Genuine {
+        self.start_in(Place::Folder(self.registry.path().to_owned()), options)
+    }
+
+    fn start_in(&self, place: Place, options: &[&str]) -> Genuine {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
+        let target = target.expect("it is in the build directory");
+        // Where `cargo xtask test --only dynamo` installs it.
+        let python = target.join("venv-dynamo/bin/python");
+        assert!(python.is_file(), "run `cargo xtask test --only dynamo`");
+        let setting = Setting {
+            python,
+            model: self.model.path().to_owned(),
+            name: "words".to_owned(),
+            place,
+            block_size: BLOCK,
+        };
+        setting.mocker(options).expect("python runs")
     }
 
     async fn fleet(&self) -> Fleet {
@@ -255,7 +272,7 @@ async fn workers_in_etcd_are_found_serve_and_leave_with_their_lease() {
     let etcd = Etcd::connect(&[server.address()]).unwrap();
     let mut fleet = Fleet::watch(Registry::Etcd(etcd)).await;
     let place = Place::Etcd(server.address());
-    let mocker = Mocker::start(ground.model.path(), &place, &["--speedup-ratio=20"]);
+    let mocker = ground.start_in(place, &["--speedup-ratio=20"]);
     let id = fleet.until(1).await[0];
     let worker = fleet.worker(id);
     let prompt = prompt(1, 70);

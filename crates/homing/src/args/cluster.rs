@@ -96,7 +96,7 @@ pub(crate) struct FrontendArgs {
     #[arg(
         long,
         value_name = "HOST:PORT",
-        default_value = "127.0.0.1:0",
+        default_value = "0.0.0.0:0",
         help_heading = "Workers"
     )]
     pub(crate) dynamo_listen: SocketAddr,

@@ -63,8 +63,8 @@ pub(crate) struct LoadgenArgs {
     pub(crate) ca_cert: Option<PathBuf>,
     /// Send OpenAI's own fields only, to servers that refuse any other
     ///
-    /// Otherwise requests also carry conversation_id, ask for a token count in every event,
-    /// and for the worker that served them.
+    /// Otherwise requests also ask for a token count in every event, and for the worker that
+    /// served them, its timing and why it was chosen.
     #[arg(long, help_heading = "Target")]
     pub(crate) plain: bool,
     /// How long a whole answer may take

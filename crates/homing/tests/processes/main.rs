@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, reason = "they show how long things took")]
 
 mod client;
+mod dynamo;
 mod engines;
 mod failover;
 mod frontends;

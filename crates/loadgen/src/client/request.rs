@@ -67,14 +67,14 @@ impl Chat<'_> {
         }
         if target.extensions {
             body["stream_options"]["continuous_usage_stats"] = json!(true);
-            body["conversation_id"] = json!(self.session);
             body["nvext"] = json!({ "extra_fields": ["worker_id", "timing", "routing"] });
         }
         body.to_string().into_bytes()
     }
 
     pub(super) fn headers(&self, headers: &mut HeaderMap) {
-        // A name that no header can carry is in the body all the same.
+        // In a header, because Dynamo refuses a body with fields that it does not know. Our names
+        // are made of letters and digits, so every one of them fits.
         if let Ok(session) = HeaderValue::try_from(self.session) {
             headers.insert(SESSION, session);
         }
@@ -96,7 +96,11 @@ mod tests {
         };
         let mut target = Target::new("http://a", "m").unwrap();
         let body: serde_json::Value = serde_json::from_slice(&chat.body(&target)).unwrap();
-        assert_eq!(body["conversation_id"], "s-1");
+        assert_eq!(
+            body["nvext"]["extra_fields"],
+            json!(["worker_id", "timing", "routing"])
+        );
+        assert_eq!(body["stream_options"]["continuous_usage_stats"], true);
         assert_eq!(
             body["messages"],
             json!([{ "role": "user", "content": "hello" }])

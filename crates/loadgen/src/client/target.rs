@@ -13,8 +13,8 @@ pub struct Target {
     base: Uri,
     pub model: String,
     key: Option<Key>,
-    /// Whether to send what is not in OpenAI's API but many servers take: the conversation's
-    /// name, the wish for a token count in every event, for the worker, for timing and routing.
+    /// Whether to ask for what is not in OpenAI's API but many servers give: a token count in
+    /// every event, the worker, timing and routing.
     pub extensions: bool,
 }
 

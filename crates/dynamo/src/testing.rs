@@ -1,59 +1,73 @@
-//! Dynamo's own simulated worker, started and killed.
+//! Genuine Dynamo processes for tests and benchmarks: its simulated worker and its frontend.
+//!
+//! Public because the program that finds such workers tests against them too. They come from
+//! PyPI (`tests/dynamo/requirements.txt`); `cargo xtask test --only dynamo` installs them.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
 
-/// Tokens per block.
-pub(crate) const BLOCK: usize = 16;
-/// The folder where `cargo xtask test --only dynamo` installs it.
-const ENVIRONMENT: &str = "venv-dynamo";
+/// Words that the model of [`write_model`] knows: `w3` and so on.
+pub const WORDS: std::ops::Range<u32> = 3..1000;
 
-/// Where it registers.
+/// Where workers register.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub enum Place {
     Folder(PathBuf),
     /// The address of an etcd.
     Etcd(String),
 }
 
+/// A Python with Dynamo in it, a model, and where to register.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    pub python: PathBuf,
+    /// A folder as [`write_model`] writes it.
+    pub model: PathBuf,
+    /// The name under which it is served.
+    pub name: String,
+    pub place: Place,
+    /// Tokens per block.
+    pub block_size: usize,
+}
+
 /// A running process; killed, without a farewell, when dropped.
 #[derive(Debug)]
-pub(crate) struct Mocker(Child);
+pub struct Genuine(Child);
 
-impl Mocker {
-    /// Starts workers of the model in `folder` (see [`write_model`]). `options` are further
-    /// words on the command line.
-    pub(crate) fn start(model: &Path, place: &Place, options: &[&str]) -> Self {
-        let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let target = temporary.parent().expect("it is in the build directory");
-        let python = target.join(ENVIRONMENT).join("bin/python");
-        assert!(
-            python.is_file(),
-            "{} is missing: run `cargo xtask test --only dynamo`",
-            python.display()
-        );
-        let mut command = Command::new(python);
+impl Setting {
+    /// Starts workers. `options` are further words on the command line.
+    pub fn mocker(&self, options: &[&str]) -> io::Result<Genuine> {
+        let mut command = self.command("dynamo.mocker");
+        command.args(["--model-name", &self.name, "--model-path"]);
+        command.arg(&self.model);
+        command.arg(format!("--block-size={}", self.block_size));
+        command.args(options).spawn().map(Genuine)
+    }
+
+    /// Starts Dynamo's own frontend, with its KV router.
+    pub fn frontend(&self, port: u16) -> io::Result<Genuine> {
+        let mut command = self.command("dynamo.frontend");
+        command.args(["--router-mode", "kv", "--http-host", "127.0.0.1"]);
+        command.arg(format!("--http-port={port}"));
+        command.arg(format!("--kv-cache-block-size={}", self.block_size));
+        command.spawn().map(Genuine)
+    }
+
+    fn command(&self, module: &str) -> Command {
+        let mut command = Command::new(&self.python);
         command
-            .args([
-                "-m",
-                "dynamo.mocker",
-                "--model-name",
-                "tiny",
-                "--model-path",
-            ])
-            .arg(model)
+            .args(["-m", module])
             .args(["--request-plane", "tcp", "--event-plane", "zmq"])
-            .arg(format!("--block-size={BLOCK}"))
-            .args(options)
             .env("HF_HUB_OFFLINE", "1")
-            .env("DYN_LOG", "warn")
+            .env("DYN_LOG", "error")
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::null());
-        match place {
+        match &self.place {
             Place::Folder(folder) => command
                 .args(["--discovery-backend", "file"])
                 .env("DYN_FILE_KV", folder),
@@ -62,11 +76,18 @@ impl Mocker {
                 .env("ETCD_ENDPOINTS", address)
                 .env("ETCD_LEASE_TTL", "5"),
         };
-        Self(command.spawn().expect("python runs"))
+        command
     }
 }
 
-impl Drop for Mocker {
+impl Genuine {
+    /// Of the process.
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Genuine {
     fn drop(&mut self) {
         // Fails only if it has ended by itself.
         let _ = self.0.kill();
@@ -75,12 +96,11 @@ impl Drop for Mocker {
 }
 
 /// Writes the smallest model that Dynamo accepts: a thousand words.
-pub(crate) fn write_model(folder: &Path) {
-    let write = |name: &str, content: &serde_json::Value| {
-        fs::write(folder.join(name), content.to_string()).expect("the folder can be written");
-    };
+pub fn write_model(folder: &Path) -> io::Result<()> {
+    let write =
+        |name: &str, content: &serde_json::Value| fs::write(folder.join(name), content.to_string());
     let special = ["<unk>", "<s>", "</s>"];
-    let words = (3..1000).map(|number| format!("w{number}"));
+    let words = WORDS.map(|number| format!("w{number}"));
     let vocabulary = special.iter().map(ToString::to_string).chain(words);
     let vocabulary: serde_json::Map<_, _> = vocabulary
         .enumerate()
@@ -94,19 +114,19 @@ pub(crate) fn write_model(folder: &Path) {
         "added_tokens": added.collect::<Vec<_>>(), "normalizer": null,
         "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null, "decoder": null,
         "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "<unk>"}});
-    write("tokenizer.json", &tokenizer);
+    write("tokenizer.json", &tokenizer)?;
     let template = "{% for message in messages %}{{ message['content'] }} {% endfor %}";
     let settings = json!({"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>",
         "eos_token": "</s>", "unk_token": "<unk>", "model_max_length": 1_000_000,
         "chat_template": template});
-    write("tokenizer_config.json", &settings);
+    write("tokenizer_config.json", &settings)?;
     let config = json!({"architectures": ["LlamaForCausalLM"], "model_type": "llama",
         "bos_token_id": 1, "eos_token_id": 2, "hidden_size": 64, "intermediate_size": 128,
         "num_attention_heads": 4, "num_key_value_heads": 4, "num_hidden_layers": 2,
-        "vocab_size": 1000, "max_position_embeddings": 1_000_000, "torch_dtype": "float16"});
-    write("config.json", &config);
+        "vocab_size": WORDS.end, "max_position_embeddings": 1_000_000, "torch_dtype": "float16"});
+    write("config.json", &config)?;
     write(
         "generation_config.json",
         &json!({"bos_token_id": 1, "eos_token_id": 2}),
-    );
+    )
 }

@@ -1,0 +1,169 @@
+//! Genuine Dynamo workers behind the frontend, by their own protocol.
+//!
+//! Ignored unless asked for, because they need `ai-dynamo`: `cargo xtask test --only dynamo`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use dynamo::testing::{Genuine, Place, Setting, WORDS, write_model};
+use futures_util::future::join_all;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+use crate::client::{Streamed, assistant, chat, user};
+use crate::system::{MODEL, Process, metric, until, until_workers};
+
+const BLOCK: usize = 32;
+const CONVERSATIONS: u32 = 12;
+const ANSWER: u32 = 24;
+
+/// A model in a folder, and workers of it.
+struct Workers {
+    setting: Setting,
+    _model: TempDir,
+}
+
+impl Workers {
+    fn new(place: Place) -> Self {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
+        let python = target
+            .expect("a build directory")
+            .join("venv-dynamo/bin/python");
+        assert!(python.is_file(), "run `cargo xtask test --only dynamo`");
+        let model = tempfile::tempdir().expect("a folder");
+        write_model(model.path()).expect("the folder can be written");
+        let setting = Setting {
+            python,
+            model: model.path().to_owned(),
+            name: MODEL.to_owned(),
+            place,
+            block_size: BLOCK,
+        };
+        Self {
+            setting,
+            _model: model,
+        }
+    }
+
+    fn start(&self) -> Genuine {
+        let options = ["--max-num-seqs=64", "--speedup-ratio=4"];
+        self.setting.mocker(&options).expect("python runs")
+    }
+
+    fn frontend(&self, discovery: &[&str]) -> Process {
+        let (model, block) = (self.setting.model.to_str(), BLOCK.to_string());
+        let base = [
+            "--model-path",
+            model.expect("text"),
+            "--kv-cache-block-size",
+            &block,
+        ];
+        Process::frontend(&[&base[..], discovery].concat())
+    }
+}
+
+/// Some hundred words that no other conversation has.
+fn words(conversation: u32) -> String {
+    let count = WORDS.end - WORDS.start;
+    let word = |position: u32| WORDS.start + (conversation * 7919 + position * 31) % count;
+    let words = (0..400).map(|position| format!("w{} ", word(position)));
+    words.collect()
+}
+
+/// A conversation of three turns.
+async fn converse(frontend: &str, conversation: u32) -> Vec<Streamed> {
+    let (mut messages, mut answers) = (Vec::<Value>::new(), Vec::new());
+    for turn in 0..3 {
+        messages.push(user(&words(conversation + 100_000 * turn)));
+        let answer = chat(frontend, &messages, ANSWER, |_| {}).await;
+        messages.push(assistant(&answer.text));
+        answers.push(answer);
+    }
+    answers
+}
+
+/// New conversations until the time is up, a dozen at once.
+async fn load(frontend: &str, first: u32, time: Duration) -> Vec<Vec<Streamed>> {
+    let began = Instant::now();
+    let users = (0..CONVERSATIONS).map(|user| async move {
+        let mut conversations = Vec::new();
+        while began.elapsed() < time {
+            let number = first + user + CONVERSATIONS * conversations.len() as u32;
+            conversations.push(converse(frontend, number).await);
+        }
+        conversations
+    });
+    join_all(users).await.concat()
+}
+
+fn assert_complete(conversations: &[Vec<Streamed>]) {
+    let failed = conversations
+        .iter()
+        .flatten()
+        .find(|turn| !turn.is_complete());
+    assert!(failed.is_none(), "{failed:?}");
+}
+
+async fn serves(workers: &Workers, frontend: &Process) {
+    let mut fleet: Vec<_> = (0..3).map(|_| workers.start()).collect();
+    until_workers(frontend, 3).await;
+    let url = frontend.address.as_str();
+    let calm = load(url, 0, Duration::from_secs(10)).await;
+    assert_complete(&calm);
+    let later: Vec<_> = calm.iter().flat_map(|turns| &turns[1..]).collect();
+    // Its own first turn, of which the last block may have been filled by the answer.
+    let home = later.iter().filter(|turn| turn.cached_tokens >= 384);
+    let predicted = metric(frontend, "homing_router_predicted_cached_tokens_total").await;
+    let actual = metric(frontend, "homing_router_actual_cached_tokens_total").await;
+    println!(
+        "{} conversations; {} of {} later turns found their first; cached tokens predicted \
+         {predicted}, reported {actual}",
+        calm.len(),
+        home.clone().count(),
+        later.len()
+    );
+    assert!(actual > 0.0);
+    // What an event says comes a moment after the answer, so a prompt that follows at once may
+    // be told less than is there; never more.
+    assert!(predicted <= actual && predicted > 0.95 * actual);
+
+    let kill = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        drop(fleet.remove(0));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        fleet.push(workers.start());
+    };
+    let (disturbed, ()) = tokio::join!(load(url, 50_000, Duration::from_secs(10)), kill);
+    assert_complete(&disturbed);
+    let took = until("the new worker serves", frontend, |workers| {
+        workers.len() == 3
+    })
+    .await;
+    let moved = metric(frontend, "dynamo_frontend_model_migration_total").await;
+    println!(
+        "one killed and replaced: {} conversations, none failed, {moved} requests moved; three \
+         workers again {took:?} after the load",
+        disturbed.len()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs ai-dynamo: cargo xtask test --only dynamo"]
+async fn three_workers_found_in_a_folder_serve_and_one_is_replaced() {
+    let registry = tempfile::tempdir().unwrap();
+    let workers = Workers::new(Place::Folder(registry.path().to_owned()));
+    let folder = registry.path().to_str().expect("text");
+    let frontend = workers.frontend(&["--discovery", "dynamo-file", "--dynamo-file-kv", folder]);
+    serves(&workers, &frontend).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs ai-dynamo: cargo xtask test --only dynamo"]
+async fn three_workers_found_in_etcd_serve_and_one_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let etcd = etcd::testing::Server::start(folder.path()).unwrap();
+    let workers = Workers::new(Place::Etcd(etcd.address()));
+    let frontend = workers.frontend(&["--discovery", "dynamo-etcd", "--etcd", &etcd.address()]);
+    serves(&workers, &frontend).await;
+}
