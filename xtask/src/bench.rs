@@ -7,6 +7,7 @@ mod frontend;
 mod loadgen;
 mod mock;
 mod network;
+mod overload;
 mod router;
 mod server;
 
@@ -53,7 +54,15 @@ pub(crate) enum Bench {
         #[arg(long, default_value_t = 5)]
         seconds: u64,
     },
-    /// The server of that benchmark
+    /// Whether goodput holds when five times more requests arrive than can be served
+    ///
+    /// Uses the release build of `homing` with simulated workers in real time.
+    Overload {
+        /// Seconds per measurement
+        #[arg(long, default_value_t = 30)]
+        seconds: u64,
+    },
+    /// The server of the benchmark `loadgen`
     #[command(hide = true)]
     MockServer,
     /// Routing rules of other systems beside ours, in virtual time
@@ -100,6 +109,10 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
             again_in_release("loadgen", *seconds)
         }
         Bench::Loadgen { seconds } => loadgen::run(*seconds),
+        Bench::Overload { seconds } => {
+            build_homing()?;
+            overload::run(*seconds)
+        }
         Bench::MockServer => mock::run(),
         Bench::Rivals { arguments } => rivals(arguments),
         Bench::Router { quick, no_dynamo } => router::run(*quick, !no_dynamo),

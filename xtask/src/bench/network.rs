@@ -22,7 +22,7 @@ pub(crate) fn run(seconds: u64) -> anyhow::Result<()> {
         for side in ["in process", "over gRPC"] {
             let server = match side {
                 "in process" => Server::start(&["--profile", "zero-delay", "--workers", "3"])?,
-                _ => Server::cluster(WORKERS, &["--profile", "zero-delay"])?,
+                _ => Server::cluster(WORKERS, (&["--profile", "zero-delay"], &[]))?,
             };
             let prompts = runtime.block_on(Prompts::new(&server))?;
             for (name, clients, kind, tokens) in [

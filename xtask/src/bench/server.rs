@@ -31,8 +31,12 @@ impl Server {
         Self::new(vec![child], &printed)
     }
 
-    /// A frontend, and workers in processes of their own.
-    pub(crate) fn cluster(workers: usize, options: &[&str]) -> anyhow::Result<Self> {
+    /// A frontend, and workers in processes of their own; options of the latter and of the
+    /// former.
+    pub(crate) fn cluster(
+        workers: usize,
+        (options, frontend): (&[&str], &[&str]),
+    ) -> anyhow::Result<Self> {
         let (mut children, mut addresses) = (Vec::new(), Vec::new());
         let mut model = None;
         for _ in 0..workers {
@@ -60,7 +64,7 @@ impl Server {
             "--workers",
             &list,
         ];
-        let (child, printed) = homing(&command, "Ctrl-C")?;
+        let (child, printed) = homing(&[&command, frontend].concat(), "Ctrl-C")?;
         children.insert(0, child);
         let server = Self::new(children, &printed)?;
         // Workers attach within a moment.
@@ -100,13 +104,19 @@ impl Server {
 
     /// Resident memory of the one that answers, in bytes.
     pub(crate) fn resident(&self) -> anyhow::Result<u64> {
+        self.memory("VmRSS")
+    }
+
+    /// The most that it ever was.
+    pub(crate) fn most_resident(&self) -> anyhow::Result<u64> {
+        self.memory("VmHWM")
+    }
+
+    fn memory(&self, name: &str) -> anyhow::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.children[0].id()))?;
-        let line = status
-            .lines()
-            .find(|line| line.starts_with("VmRSS"))
-            .context("no VmRSS")?;
-        let kilobytes: u64 = line.split_whitespace().nth(1).context("VmRSS")?.parse()?;
-        Ok(kilobytes * 1024)
+        let line = status.lines().find(|line| line.starts_with(name));
+        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
+        Ok(1024 * kilobytes.context("no figure of memory")?.parse::<u64>()?)
     }
 }
 
