@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
-use zeromq::{Socket, SocketRecv, SubSocket, ZmqError, ZmqMessage};
+use zmtp::{Error, Message, Subscriber};
 
 use crate::counts::Counts;
 use crate::voice::Voice;
@@ -22,6 +22,9 @@ use crate::wire::event;
 const PAUSE: Duration = Duration::from_millis(500);
 /// Until a publisher has taken note of a subscription, which it does not confirm.
 const SETTLING: Duration = Duration::from_millis(200);
+
+/// The largest message that is read: a frame of the largest size and what comes before it.
+const LARGEST_MESSAGE: usize = event::LARGEST_FRAME + 1024;
 
 /// The voices of all members.
 pub(crate) type Choir = Arc<RwLock<HashMap<WorkerId, Arc<Voice>>>>;
@@ -88,28 +91,31 @@ struct Listener {
 }
 
 impl Listener {
-    /// Listens for ever. The socket finds its way back to a publisher by itself; what it
-    /// missed meanwhile shows as a gap.
+    /// Listens for ever. What was missed between two connections shows as a gap.
     async fn run(self) {
         loop {
             match self.listen().await {
                 Ok(()) => {}
-                Err(error) => warn!(channel = self.address, %error, "no cache events to be had"),
+                Err(error) => {
+                    if let Error::Violation(_) = error {
+                        self.counts.unreadable_event();
+                    }
+                    warn!(channel = self.address, %error, "no cache events to be had");
+                }
             }
             tokio::time::sleep(PAUSE).await;
         }
     }
 
-    async fn listen(&self) -> Result<(), ZmqError> {
-        let mut socket = SubSocket::new();
-        socket.connect(&self.address).await?;
-        socket.subscribe(event::TOPIC).await?;
+    async fn listen(&self) -> Result<(), Error> {
+        let topic = event::TOPIC;
+        let mut subscriber = Subscriber::connect(&self.address, topic, LARGEST_MESSAGE).await?;
         debug!(channel = self.address, "listening to cache events");
         let mut settling = std::pin::pin!(tokio::time::sleep(SETTLING));
         let mut settled = false;
         loop {
             tokio::select! {
-                message = socket.recv() => self.hear(&message?),
+                message = subscriber.next() => self.hear(&message?),
                 () = &mut settling, if !settled => {
                     settled = true;
                     self.make_up();
@@ -126,7 +132,7 @@ impl Listener {
         }
     }
 
-    fn hear(&self, message: &ZmqMessage) {
+    fn hear(&self, message: &Message) {
         // Topic, publisher, number, frame; the first three are in the frame too.
         let events = match message.get(3) {
             Some(frame) if message.len() == 4 => event::decode(frame),

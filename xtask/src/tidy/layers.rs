@@ -10,7 +10,14 @@ use super::Problem;
 use crate::repository::File;
 
 const LAYERS: [&[&str]; 4] = [
-    &["contract", "openai", "telemetry", "etcd", "kubernetes"],
+    &[
+        "contract",
+        "openai",
+        "telemetry",
+        "etcd",
+        "kubernetes",
+        "zmtp",
+    ],
     &["preprocess", "router", "transport", "engine", "loadgen"],
     &[
         "frontend", "worker", "console", "sweep", "llama", "net", "dynamo", "engines",

@@ -12,7 +12,7 @@ use super::{Codec, DecodeError};
 pub const TOPIC: &str = "kv-events";
 
 /// A step that stores a very long prompt stays far below it.
-const LARGEST_FRAME: usize = 64 << 20;
+pub const LARGEST_FRAME: usize = 64 << 20;
 
 const VERSION: u8 = 1;
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tracing::{debug, warn};
-use zeromq::{DealerSocket, Socket as _, SocketRecv as _, SocketSend as _, SubSocket, ZmqMessage};
+use zmtp::{Asker, Error, Message, Subscriber};
 
 use super::EventError;
 use crate::holdings::Holdings;
@@ -29,13 +29,13 @@ use crate::wire::msgpack::{self, Batch};
 
 /// What ends a replay.
 const END: u64 = u64::MAX;
-/// After an error of the socket.
-const PAUSE: Duration = Duration::from_millis(200);
+/// The largest batch that is read. A step of an engine stores some thousand blocks at most.
+const LARGEST_BATCH: usize = 64 << 20;
 /// More batches than an engine keeps.
 const MOST_REPLAYED: usize = 1 << 20;
 
 pub(crate) struct Listener {
-    socket: SubSocket,
+    subscriber: Subscriber,
     replay: Option<String>,
     patience: Duration,
     sequence: Sequence,
@@ -62,16 +62,12 @@ impl Listener {
             address: events.clone(),
             detail,
         };
-        let mut socket = SubSocket::new();
-        let connecting = async {
-            socket.connect(events).await?;
-            socket.subscribe(&spec.topic).await
-        };
+        let connecting = Subscriber::connect(events, &spec.topic, LARGEST_BATCH);
         let connected = tokio::time::timeout(patience, connecting).await;
         let connected = connected.map_err(|_| failed("nobody listens there".to_owned()))?;
-        connected.map_err(|error| failed(error.to_string()))?;
+        let subscriber = connected.map_err(|error| failed(error.to_string()))?;
         let mut listener = Self {
-            socket,
+            subscriber,
             replay: spec.replay.clone(),
             patience,
             sequence: Sequence::default(),
@@ -86,12 +82,14 @@ impl Listener {
     /// Listens until the engine's blocks turn out not to fit.
     pub(crate) async fn run(mut self) -> Misfit {
         loop {
-            let heard = tokio::time::timeout(self.patience, self.socket.recv()).await;
+            let heard = tokio::time::timeout(self.patience, self.subscriber.next()).await;
             let taken = match heard {
                 Ok(Ok(message)) => self.hear(message).await,
                 Ok(Err(error)) => {
-                    debug!(%error, "ZeroMQ");
-                    tokio::time::sleep(PAUSE).await;
+                    debug!(worker = %self.holdings.worker(), %error, "events interrupted");
+                    if let Error::Violation(_) = error {
+                        self.metrics.malformed();
+                    }
                     Ok(())
                 }
                 Err(_) => self.catch_up().await,
@@ -102,7 +100,7 @@ impl Listener {
         }
     }
 
-    async fn hear(&mut self, message: ZmqMessage) -> Result<(), Misfit> {
+    async fn hear(&mut self, message: Message) -> Result<(), Misfit> {
         let Some((number, payload)) = numbered(message) else {
             self.metrics.malformed();
             return Ok(());
@@ -242,15 +240,13 @@ impl Listener {
     }
 }
 
-async fn ask(replay: &str, from: u64) -> Result<Vec<(u64, Bytes)>, zeromq::ZmqError> {
-    let mut socket = DealerSocket::new();
-    socket.connect(replay).await?;
+async fn ask(replay: &str, from: u64) -> Result<Vec<(u64, Bytes)>, Error> {
+    let mut asker = Asker::connect(replay, LARGEST_BATCH).await?;
     let number = Bytes::copy_from_slice(&from.to_be_bytes());
-    let question = ZmqMessage::try_from(vec![Bytes::new(), number]).expect("there are parts");
-    socket.send(question).await?;
+    asker.ask(&vec![Bytes::new(), number]).await?;
     let mut batches = Vec::new();
     while batches.len() < MOST_REPLAYED {
-        match numbered(socket.recv().await?) {
+        match numbered(asker.answer().await?) {
             Some((END, _)) => break,
             Some(batch) => batches.push(batch),
             None => {}
@@ -260,9 +256,8 @@ async fn ask(replay: &str, from: u64) -> Result<Vec<(u64, Bytes)>, zeromq::ZmqEr
 }
 
 /// The last two parts of a message: a batch and its number. What comes before them differs.
-fn numbered(message: ZmqMessage) -> Option<(u64, Bytes)> {
-    let mut parts = message.into_vec();
-    let payload = parts.pop()?;
-    let number = parts.pop()?;
+fn numbered(mut message: Message) -> Option<(u64, Bytes)> {
+    let payload = message.pop()?;
+    let number = message.pop()?;
     Some((u64::from_be_bytes(number[..].try_into().ok()?), payload))
 }

@@ -20,10 +20,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
-use zeromq::{
-    DealerSocket, PubSocket, RouterSocket, Socket as _, SocketRecv as _, SocketSend as _,
-    SubSocket, ZmqMessage,
-};
+use zmtp::{Asker, Bound, Error, Message, Subscriber, serve_answers};
 
 use super::{EventError, Inlet, Outgoing};
 use crate::registration::EventAddress;
@@ -32,37 +29,31 @@ use crate::registration::EventAddress;
 const KEPT: usize = 4096;
 /// A replay that takes longer is given up for a snapshot.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// The largest message that is read: more than the busiest worker's batch by far.
+const LARGEST_MESSAGE: usize = 4 << 20;
 
-/// The worker's sockets, bound and not yet in use.
+/// The worker's ports, bound and not yet in use.
+#[derive(Debug)]
 pub(super) struct Sockets {
-    publish: PubSocket,
-    publish_port: u16,
-    replay: RouterSocket,
-    replay_port: u16,
+    publish: Bound,
+    replay: Bound,
 }
 
 impl Sockets {
     /// Binds the port and the one after it; any two if it is 0.
     pub(super) async fn bind(host: &str, port: u16) -> Result<Self, EventError> {
-        let mut publish = PubSocket::new();
-        let bound = publish.bind(&format!("tcp://{host}:{port}")).await;
-        let publish_port = port_of(&bound.map_err(failed)?)?;
-        let mut replay = RouterSocket::new();
         let next = if port == 0 { 0 } else { port.wrapping_add(1) };
-        let bound = replay.bind(&format!("tcp://{host}:{next}")).await;
-        let replay_port = port_of(&bound.map_err(failed)?)?;
+        let failed = |error: std::io::Error| EventError::Zmq(error.to_string());
         Ok(Self {
-            publish,
-            publish_port,
-            replay,
-            replay_port,
+            publish: Bound::bind(host, port).await.map_err(failed)?,
+            replay: Bound::bind(host, next).await.map_err(failed)?,
         })
     }
 
     pub(super) fn address(&self, host: &str) -> EventAddress {
         EventAddress::Zmq {
-            publish: format!("tcp://{host}:{}", self.publish_port),
-            replay: format!("tcp://{host}:{}", self.replay_port),
+            publish: format!("tcp://{host}:{}", self.publish.port()),
+            replay: format!("tcp://{host}:{}", self.replay.port()),
         }
     }
 
@@ -73,44 +64,24 @@ impl Sockets {
         (tasks, stop): (&TaskTracker, &CancellationToken),
     ) {
         let kept: Kept = Arc::default();
-        let publish = publish(self.publish, topic, outgoing, Arc::clone(&kept));
-        let answer = answer(self.replay, kept);
-        for task in [
-            Box::pin(publish) as std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
-            Box::pin(answer),
-        ] {
-            let stop = stop.clone();
-            tasks.spawn(async move {
-                stop.run_until_cancelled(task).await;
-            });
-        }
+        let publisher = zmtp::Publisher::serve(self.publish, (tasks, stop));
+        let again = Arc::clone(&kept);
+        let answers = move |question: &Message| answers(&again, question);
+        serve_answers(self.replay, answers, (tasks, stop));
+        let work = publish(publisher, topic, outgoing, kept);
+        tasks.spawn(stop.clone().run_until_cancelled_owned(work));
     }
 }
 
-impl std::fmt::Debug for Sockets {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Sockets({}, {})", self.publish_port, self.replay_port)
-    }
-}
-
-fn failed(error: zeromq::ZmqError) -> EventError {
+fn failed(error: Error) -> EventError {
     EventError::Zmq(error.to_string())
-}
-
-fn port_of(endpoint: &zeromq::Endpoint) -> Result<u16, EventError> {
-    if let zeromq::Endpoint::Tcp(_, port) = endpoint {
-        return Ok(*port);
-    }
-    Err(EventError::Zmq(format!(
-        "bound to {endpoint}, not to a port"
-    )))
 }
 
 /// The latest batches, oldest first.
 type Kept = Arc<Mutex<VecDeque<(u64, Bytes)>>>;
 
 async fn publish(
-    mut socket: PubSocket,
+    publisher: zmtp::Publisher,
     topic: String,
     mut outgoing: mpsc::Receiver<Outgoing>,
     kept: Kept,
@@ -125,47 +96,23 @@ async fn publish(
             }
             kept.push_back((sequence, envelope.clone()));
         }
-        if let Err(error) = socket
-            .send(message([topic.clone(), number, envelope]))
-            .await
-        {
-            debug!(%error, "cannot publish over ZeroMQ");
-        }
+        publisher.publish(vec![topic.clone(), number, envelope]);
     }
 }
 
-/// Answers whoever asks for batches again.
-async fn answer(mut socket: RouterSocket, kept: Kept) {
-    loop {
-        let asked = match socket.recv().await {
-            Ok(asked) => asked.into_vec(),
-            Err(error) => {
-                debug!(%error, "replay");
-                tokio::time::sleep(PATIENCE).await;
-                continue;
-            }
-        };
-        let (Some(asker), Some(first)) = (asked.first(), asked.last().and_then(from_be)) else {
-            continue;
-        };
-        let batches: Vec<(u64, Bytes)> = {
-            let kept = kept.lock();
-            let wanted = kept.iter().filter(|(number, _)| *number >= first);
-            wanted.cloned().collect()
-        };
-        let end = [(None, Bytes::new())];
-        let parts = batches
-            .into_iter()
-            .map(|(number, bytes)| (Some(number), bytes));
-        for (number, envelope) in parts.chain(end) {
-            let number = number.map_or_else(Bytes::new, be);
-            let part = message([asker.clone(), Bytes::new(), number, envelope]);
-            if let Err(error) = socket.send(part).await {
-                debug!(%error, "replay");
-                break;
-            }
-        }
-    }
+/// The batches from the number on that a question names, and the end.
+fn answers(kept: &Kept, question: &Message) -> Vec<Message> {
+    let Some(first) = question.last().and_then(from_be) else {
+        return Vec::new();
+    };
+    let kept = kept.lock();
+    let wanted = kept.iter().filter(|(number, _)| *number >= first);
+    let batches = wanted.map(|(number, batch)| (be(*number), batch.clone()));
+    let end = [(Bytes::new(), Bytes::new())];
+    let parts = batches.chain(end);
+    parts
+        .map(|(number, batch)| vec![Bytes::new(), number, batch])
+        .collect()
 }
 
 /// Listens to one worker until `stop` fires. Returns once connected; the task is the
@@ -176,9 +123,8 @@ pub async fn listen(
     inlet: Inlet,
     stop: CancellationToken,
 ) -> Result<impl Future<Output = ()> + Send + use<>, EventError> {
-    let mut socket = SubSocket::new();
-    socket.connect(publish).await.map_err(failed)?;
-    socket.subscribe(topic).await.map_err(failed)?;
+    let subscriber = Subscriber::connect(publish, topic, LARGEST_MESSAGE).await;
+    let mut subscriber = subscriber.map_err(failed)?;
     let mut listener = Listener {
         inlet,
         replay: replay.to_owned(),
@@ -187,12 +133,9 @@ pub async fn listen(
     Ok(async move {
         let work = async {
             loop {
-                match socket.recv().await {
-                    Ok(message) => listener.take(message).await,
-                    Err(error) => {
-                        debug!(%error, "ZeroMQ");
-                        tokio::time::sleep(PATIENCE).await;
-                    }
+                match subscriber.next().await {
+                    Ok(message) => listener.take(&message).await,
+                    Err(error) => listener.interrupted(&error),
                 }
             }
         };
@@ -208,9 +151,16 @@ struct Listener {
 }
 
 impl Listener {
-    async fn take(&mut self, message: ZmqMessage) {
-        let parts = message.into_vec();
-        let [_, number, envelope] = &parts[..] else {
+    /// What comes after shows whether anything was missed.
+    fn interrupted(&self, error: &Error) {
+        debug!(%error, "events over ZeroMQ interrupted");
+        if let Error::Violation(_) = error {
+            self.inlet.metrics.refused_event("malformed");
+        }
+    }
+
+    async fn take(&mut self, message: &Message) {
+        let [_, number, envelope] = &message[..] else {
             self.inlet.metrics.refused_event("malformed");
             return;
         };
@@ -242,13 +192,13 @@ impl Listener {
 }
 
 async fn ask(replay: &str, first: u64, end: u64) -> Result<Vec<Bytes>, EventError> {
-    let mut socket = DealerSocket::new();
-    socket.connect(replay).await.map_err(failed)?;
-    let question = message([Bytes::new(), be(first)]);
-    socket.send(question).await.map_err(failed)?;
+    let asker = Asker::connect(replay, LARGEST_MESSAGE).await;
+    let mut asker = asker.map_err(failed)?;
+    let question = vec![Bytes::new(), be(first)];
+    asker.ask(&question).await.map_err(failed)?;
     let mut batches = Vec::new();
     loop {
-        let parts = socket.recv().await.map_err(failed)?.into_vec();
+        let parts = asker.answer().await.map_err(failed)?;
         let [_, number, envelope] = &parts[..] else {
             return Err(EventError::Zmq("a replay of another form".to_owned()));
         };
@@ -259,10 +209,6 @@ async fn ask(replay: &str, first: u64, end: u64) -> Result<Vec<Bytes>, EventErro
             batches.push(envelope.clone());
         }
     }
-}
-
-fn message<const N: usize>(parts: [Bytes; N]) -> ZmqMessage {
-    ZmqMessage::try_from(parts.to_vec()).expect("there are parts")
 }
 
 fn be(number: u64) -> Bytes {
