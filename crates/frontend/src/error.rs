@@ -5,6 +5,7 @@
 //! offending field. Causes that are the operator's business are logged here, once, and not
 //! sent.
 
+use std::fmt;
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
@@ -23,13 +24,23 @@ use crate::pipeline::DispatchError;
 /// nothing better is known.
 const RETRY_SOON: Duration = Duration::from_secs(1);
 
-#[derive(Debug)]
 pub(crate) struct ApiError {
     status: StatusCode,
     message: String,
     param: Option<String>,
     code: Option<&'static str>,
     retry_after: Option<Duration>,
+}
+
+/// Without the message: it may quote what a user wrote, and this is what logs show.
+impl fmt::Debug for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiError")
+            .field("status", &self.status)
+            .field("param", &self.param)
+            .field("code", &self.code)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ApiError {

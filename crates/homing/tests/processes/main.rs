@@ -11,6 +11,7 @@ mod dynamo;
 mod engines;
 mod failover;
 mod frontends;
+mod hostile;
 mod hosts;
 mod refusals;
 mod system;

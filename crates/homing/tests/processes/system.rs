@@ -1,5 +1,6 @@
 //! Starts and ends the processes.
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -46,13 +47,14 @@ pub(crate) struct Process {
 impl Process {
     /// Starts the program and waits until it has printed the line that begins with `key`.
     fn homing(host: Host<'_>, arguments: &[&str], key: &str) -> Self {
-        let mut child = host
-            .command(PROGRAM)
-            .args(arguments)
-            .args(["--log", "error"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
+        let mut command = host.command(PROGRAM);
+        command.args(arguments).args(["--log", "error"]);
+        Self::announced(command, key)
+    }
+
+    fn announced(mut command: Command, key: &str) -> Self {
+        let child = command.stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("the program starts");
         let output = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut address = None;
         for line in output.lines() {
@@ -62,8 +64,15 @@ impl Process {
                 break;
             }
         }
-        let address = address.unwrap_or_else(|| panic!("{arguments:?} did not print {key}"));
+        let address = address.unwrap_or_else(|| panic!("{command:?} did not print {key}"));
         Self { child, address }
+    }
+
+    /// With everything that it can log in a file.
+    pub(crate) fn logged(arguments: &[&str], key: &str, log: File) -> Self {
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).args(["--log", "debug"]).stderr(log);
+        Self::announced(command, key)
     }
 
     pub(crate) fn worker(arguments: &[&str]) -> Self {
@@ -169,7 +178,7 @@ impl Drop for Nats {
     }
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
     listener.local_addr().expect("it is bound").port()
 }
