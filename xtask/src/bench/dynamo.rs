@@ -14,14 +14,24 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
-use dynamo::testing::{Genuine, Place, Setting, WORDS, write_model};
 use serde_json::Value;
 
+use self::genuine::{Genuine, Place, Setting, WORDS, write_model};
 use super::client::percentile;
 use super::frontend::say;
 use super::server::cpu_of;
 use crate::ci::{fetch, genuine_dynamo};
 use crate::repository;
+
+/// By its path, because the crate around it would triple what has to be compiled before any task
+/// can run.
+#[path = "../../../crates/dynamo/src/testing.rs"]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "tests of other crates use all of it"
+)]
+mod genuine;
 
 const NAME: &str = "words";
 const BLOCK: usize = 32;
