@@ -10,8 +10,9 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
 
-/// Words that the model of [`write_model`] knows: `w3` and so on.
-pub const WORDS: std::ops::Range<u32> = 3..1000;
+/// Words that the model of [`write_model`] knows: `w3` and so on. Simulated answers are of the second
+/// thousand.
+pub const WORDS: std::ops::Range<u32> = 3..3000;
 
 /// Where workers register.
 #[derive(Clone, Debug)]
@@ -95,7 +96,7 @@ impl Drop for Genuine {
     }
 }
 
-/// Writes the smallest model that Dynamo accepts: a thousand words.
+/// Writes about the smallest model that Dynamo accepts: a few thousand words.
 pub fn write_model(folder: &Path) -> io::Result<()> {
     let write =
         |name: &str, content: &serde_json::Value| fs::write(folder.join(name), content.to_string());
