@@ -26,7 +26,7 @@ use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 use tokio::time::Instant;
 
-use crate::{repository, tidy};
+use crate::{fuzz, repository, tidy};
 use packages::Tool;
 
 pub(crate) use ui::screenshots;
@@ -49,6 +49,7 @@ enum Step {
     Build,
     Tests,
     Chaos,
+    Fuzz,
     Ui,
     Metrics,
     Dashboards,
@@ -161,6 +162,7 @@ impl Step {
             Self::Build => "build",
             Self::Tests => "tests",
             Self::Chaos => "chaos",
+            Self::Fuzz => "fuzz",
             Self::Ui => "ui",
             Self::Metrics => "metrics",
             Self::Dashboards => "dashboards",
@@ -180,6 +182,7 @@ impl Step {
             Self::Build => "everything, in the dev profile",
             Self::Tests => "unit, property and whole-cluster tests",
             Self::Chaos => "faults in virtual time, a few hundred seeds",
+            Self::Fuzz => "fuzz targets compile, and their seeds pass",
             Self::Ui => "types, lints and unit tests of the web console",
             Self::Metrics => "promtool reads a live demo's /metrics",
             Self::Dashboards => "dashboards and rules, every query against a live Prometheus",
@@ -207,6 +210,7 @@ impl Step {
             | Self::Clippy
             | Self::Build
             | Self::Chaos
+            | Self::Fuzz
             | Self::Licences => &[],
         }
     }
@@ -219,6 +223,7 @@ impl Step {
             Self::Build => cargo("build --workspace --locked")?,
             Self::Tests => tests()?,
             Self::Chaos => execute(Command::new(built("chaos")?).args(["--seeds", "300"]))?,
+            Self::Fuzz => fuzz::seeds()?,
             Self::Ui => ui::check()?,
             Self::Metrics => exposition::check()?,
             Self::Dashboards => dashboards::check()?,
@@ -344,6 +349,7 @@ mod tests {
             | Step::Dynamo
             | Step::Deploy
             | Step::Chaos
+            | Step::Fuzz
             | Step::Licences => unreachable!("a failure stops the run"),
         });
         let failure = failure.expect("the failure is handed on");
