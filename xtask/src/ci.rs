@@ -27,7 +27,7 @@ use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 use tokio::time::Instant;
 
-use crate::{repository, tidy};
+use crate::{fuzz, repository, tidy};
 use packages::Tool;
 
 pub(crate) use dynamo::genuine_dynamo;
@@ -59,6 +59,7 @@ enum Step {
     Tests,
     Hosts,
     Chaos,
+    Fuzz,
     Ui,
     Metrics,
     Dashboards,
@@ -172,6 +173,7 @@ impl Step {
             Self::Tests => "tests",
             Self::Hosts => "hosts",
             Self::Chaos => "chaos",
+            Self::Fuzz => "fuzz",
             Self::Ui => "ui",
             Self::Metrics => "metrics",
             Self::Dashboards => "dashboards",
@@ -192,6 +194,7 @@ impl Step {
             Self::Tests => "unit, property and whole-cluster tests",
             Self::Hosts => "frontend, workers and broker in network namespaces, cables pulled",
             Self::Chaos => "faults in virtual time, a few hundred seeds",
+            Self::Fuzz => "fuzz targets compile, and their seeds pass",
             Self::Ui => "types, lints and unit tests of the web console",
             Self::Metrics => "promtool reads a live demo's /metrics",
             Self::Dashboards => "dashboards and rules, every query against a live Prometheus",
@@ -220,6 +223,7 @@ impl Step {
             | Self::Clippy
             | Self::Build
             | Self::Chaos
+            | Self::Fuzz
             | Self::Licences => &[],
         }
     }
@@ -233,6 +237,7 @@ impl Step {
             Self::Tests => tests()?,
             Self::Hosts => hosts::check()?,
             Self::Chaos => execute(Command::new(built("chaos")?).args(["--seeds", "300"]))?,
+            Self::Fuzz => fuzz::seeds()?,
             Self::Ui => ui::check()?,
             Self::Metrics => exposition::check()?,
             Self::Dashboards => dashboards::check()?,
@@ -359,6 +364,7 @@ mod tests {
             | Step::Dynamo
             | Step::Deploy
             | Step::Chaos
+            | Step::Fuzz
             | Step::Licences => unreachable!("a failure stops the run"),
         });
         let failure = failure.expect("the failure is handed on");

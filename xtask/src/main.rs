@@ -13,6 +13,7 @@ mod bench;
 mod chaos;
 mod ci;
 mod codegen;
+mod fuzz;
 mod repository;
 mod tidy;
 
@@ -40,6 +41,8 @@ enum Chore {
     Screenshots,
     /// Search for faults in virtual time, and name the seed that fails.
     Chaos(chaos::Arguments),
+    /// Run the fuzz targets, and say what they found.
+    Fuzz(fuzz::Arguments),
     /// Measure, and print figures.
     Bench {
         #[command(subcommand)]
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Chore::Codegen => codegen::run(),
         Chore::Screenshots => ci::screenshots(),
         Chore::Chaos(arguments) => chaos::run(&arguments),
+        Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Bench { bench } => bench::run(&bench),
     };
     match done {

@@ -251,6 +251,8 @@ impl Mirror {
             self.held.insert(hash);
             named.push(stored);
         }
+        // A name that comes twice in one event was given to another block at once.
+        named.retain(|block| self.held.contains(&block.hash));
         self.tally.stored_blocks += named.len() as u64;
         let mut events = Vec::new();
         if !renamed.is_empty() {

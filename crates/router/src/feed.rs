@@ -170,7 +170,8 @@ impl Feed {
             return self.wait_from(batch);
         }
         holdings.apply(&batch.events);
-        self.next = Some((batch.epoch, batch.sequence + 1));
+        // A worker that is wrong about its numbers may have reached the last one.
+        self.next = Some((batch.epoch, batch.sequence.saturating_add(1)));
         Observed::Applied
     }
 
@@ -225,7 +226,7 @@ impl Feed {
             }
             if batch.sequence == next {
                 holdings.apply(&batch.events);
-                next += 1;
+                next = next.saturating_add(1);
             }
             waiting.pop_front();
         }

@@ -290,15 +290,8 @@ impl State {
         let Some((_, member)) = self.members.get_mut(worker) else {
             return;
         };
-        let mut others = FrontendLoad::default();
-        for (_, load) in loads.iter().filter(|(frontend, _)| *frontend != own) {
-            others.in_flight += load.in_flight;
-            others.pending_prefill_tokens += load.pending_prefill_tokens;
-            others.pending_requests += load.pending_requests;
-            others.active_blocks += load.active_blocks;
-            others.waiting += load.waiting;
-        }
-        member.others = others;
+        let others = loads.iter().filter(|(frontend, _)| *frontend != own);
+        member.others = members::sum(others.map(|(_, load)| load));
         let in_flight = member.in_flight();
         member.profile.occupancy.set(in_flight, now);
     }

@@ -72,6 +72,25 @@ fn a_removal_is_understood_by_the_engines_name() {
 }
 
 #[test]
+fn names_that_change_places_leave_the_feed_and_the_mirror_alike() {
+    let mut mirror = three();
+    let [first, second, _] = chain(&TOKENS)[..] else {
+        panic!("three blocks");
+    };
+    let swapped = stored(None, &[(2, &TOKENS[..4]), (1, &TOKENS[4..8])]);
+    let removed = KvEvent::Removed {
+        blocks: vec![second.hash, first.hash],
+    };
+    let stored = KvEvent::Stored {
+        parent: None,
+        blocks: vec![second],
+    };
+    assert_eq!(mirror.apply(&swapped).unwrap(), [removed, stored]);
+    assert!(!mirror.held.contains(&first.hash));
+    assert!(mirror.held.contains(&second.hash));
+}
+
+#[test]
 fn a_child_of_nobody_has_no_name() {
     let mut mirror = Mirror::new(CUT);
     assert_eq!(

@@ -184,14 +184,16 @@ pub fn to_status(status: &WorkerStatus) -> wire::Status {
     }
 }
 
+/// A share that is none counts as nothing, so that averages of it stay numbers.
 pub fn from_status(status: &wire::Status) -> WorkerStatus {
+    let utilization = Some(status.utilization).filter(|share| !share.is_nan());
     WorkerStatus {
         running: status.running,
         waiting: status.waiting,
         active_blocks: status.active_blocks,
         cached_blocks: status.cached_blocks,
         free_blocks: status.free_blocks,
-        utilization: status.utilization.clamp(0.0, 1.0),
+        utilization: utilization.unwrap_or(0.0).clamp(0.0, 1.0),
         gpu_memory_used_bytes: status.gpu_memory_used_bytes,
         steps: status.steps,
         preemptions: status.preemptions,
@@ -403,6 +405,19 @@ mod tests {
         fn a_chunk_arrives_as_it_was_sent(chunk in chunk()) {
             prop_assert_eq!(from_chunk(to_chunk(chunk.clone())), Some(chunk));
         }
+    }
+
+    #[test]
+    fn a_share_is_between_nothing_and_all() {
+        let taken = |utilization| {
+            let status = wire::Status {
+                utilization,
+                ..wire::Status::default()
+            };
+            from_status(&status).utilization
+        };
+        let shares = [f64::NAN, -1.0, 0.25, f64::INFINITY];
+        assert_eq!(shares.map(taken), [0.0, 0.0, 0.25, 1.0]);
     }
 
     #[test]

@@ -167,6 +167,17 @@ fn a_worker_met_late_is_known_from_its_snapshot() {
 }
 
 #[test]
+fn the_last_number_of_all_is_a_number() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.restore(9, u64::MAX, &[1]), Observed::Applied);
+    assert_eq!(
+        rig.observe(9, u64::MAX, vec![stored(&[2])]),
+        Observed::Applied
+    );
+    assert_eq!(rig.held(), [1, 2]);
+}
+
+#[test]
 fn what_waits_is_bounded_and_the_youngest_is_kept() {
     let mut rig = Rig::new();
     let last = 10 + MOST_BUFFERED as u64;

@@ -13,6 +13,11 @@ use crate::health::Health;
 use crate::learn::{Learner, Occupancy, Outlook, Priors, Slots};
 use crate::load::Load;
 
+/// Beyond all reason, and low enough that a router's own can be added: what others have on a
+/// worker is hearsay, and its sum must stay a number whatever they say.
+const MOST_ELSEWHERE: u32 = 1 << 30;
+const MOST_TOKENS_ELSEWHERE: u64 = 1 << 60;
+
 /// A worker, and the router's books about it.
 ///
 /// What every pick reads comes first and is small: a pick over many workers is bound by
@@ -63,6 +68,23 @@ impl Member {
             self.slots = slots.count();
         }
     }
+}
+
+/// What several frontends have on a worker together.
+pub(super) fn sum<'a>(loads: impl Iterator<Item = &'a FrontendLoad>) -> FrontendLoad {
+    let add = |sum: &mut u32, more: u32| *sum = sum.saturating_add(more).min(MOST_ELSEWHERE);
+    let mut sum = FrontendLoad::default();
+    for load in loads {
+        let tokens = sum
+            .pending_prefill_tokens
+            .saturating_add(load.pending_prefill_tokens);
+        sum.pending_prefill_tokens = tokens.min(MOST_TOKENS_ELSEWHERE);
+        add(&mut sum.in_flight, load.in_flight);
+        add(&mut sum.pending_requests, load.pending_requests);
+        add(&mut sum.active_blocks, load.active_blocks);
+        add(&mut sum.waiting, load.waiting);
+    }
+    sum
 }
 
 #[derive(Debug, Default)]
@@ -156,5 +178,32 @@ impl Members {
         self.slots
             .iter()
             .filter_map(|&(_, slot)| Some((slot, self.by_slot[slot].as_ref()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_many_frontends_claim_stays_a_number() {
+        let load = FrontendLoad {
+            in_flight: u32::MAX,
+            pending_prefill_tokens: u64::MAX,
+            pending_requests: 1,
+            active_blocks: u32::MAX,
+            waiting: 2,
+            lease: None,
+        };
+        let expected = FrontendLoad {
+            in_flight: MOST_ELSEWHERE,
+            pending_prefill_tokens: MOST_TOKENS_ELSEWHERE,
+            pending_requests: 3,
+            active_blocks: MOST_ELSEWHERE,
+            waiting: 6,
+            lease: None,
+        };
+        assert_eq!(sum([load; 3].iter()), expected);
+        assert_eq!(sum([].iter()), FrontendLoad::default());
     }
 }

@@ -1,0 +1,115 @@
+//! An engine's events, whatever they say, in the mirror of its cache.
+//!
+//! Asserts after each event that whoever follows the mirror's own events holds what the mirror
+//! holds; that nothing is held which no event stored; and at the end that an engine which
+//! removes everything it ever named leaves nothing.
+
+use std::collections::HashSet;
+
+use contract::{BlockHash, HashSeed, KvEvent};
+use engines::chain::Cut;
+use engines::mirror::{MOST_NAMES, Mirror};
+use engines::wire::{EngineEvent, EngineHash};
+
+/// A mirror, and a router that hears what it says.
+#[derive(Debug)]
+struct Cache {
+    mirror: Mirror,
+    follower: HashSet<BlockHash>,
+    /// Every name that the engine gave, and everything that was ever told to be stored.
+    names: HashSet<EngineHash>,
+    stored: HashSet<BlockHash>,
+}
+
+/// Plays events into a mirror. `plan` chooses the size of blocks and when something is missed
+/// in between.
+pub fn check<'a>(plan: u8, events: impl Iterator<Item = &'a EngineEvent>) {
+    let cut = Cut {
+        block_size: [4, 2, 1, 16][usize::from(plan & 3)],
+        lookahead: usize::from(plan >> 2 & 1),
+    };
+    let mut cache = Cache {
+        mirror: Mirror::new(cut),
+        follower: HashSet::new(),
+        names: HashSet::new(),
+        stored: HashSet::new(),
+    };
+    if plan & 8 != 0 {
+        cache.mirror.trust_block_size();
+    }
+    let miss_every = usize::from(plan >> 4);
+    for (number, event) in events.enumerate() {
+        cache.take(event);
+        if miss_every > 0 && number % miss_every == miss_every - 1 {
+            cache.miss_and_confirm(cut, event);
+        }
+    }
+    cache.remove_everything();
+}
+
+impl Cache {
+    fn take(&mut self, event: &EngineEvent) {
+        if let EngineEvent::Stored(stored) = event {
+            self.names
+                .extend(stored.blocks.iter().map(|block| block.hash));
+        }
+        // What does not fit changes nothing, and the next event may come all the same.
+        if let Ok(changes) = self.mirror.apply(event) {
+            changes.iter().for_each(|change| self.follow(change));
+        }
+        self.compare();
+        let tally = self.mirror.take_tally();
+        assert!(tally.removed_blocks <= MOST_NAMES as u64);
+    }
+
+    /// Something was missed; then an answer shows that the engine has a prompt after all.
+    fn miss_and_confirm(&mut self, cut: Cut, event: &EngineEvent) {
+        let forgotten = self.mirror.forget();
+        self.follow(&forgotten);
+        self.compare();
+        let EngineEvent::Stored(stored) = event else {
+            return;
+        };
+        let tokens = stored.blocks.iter().flat_map(|block| &block.window);
+        let tokens: Vec<_> = tokens.copied().collect();
+        let chain = cut.chain(&tokens, HashSeed::BASE);
+        if let Some(confirmed) = self.mirror.confirm(&chain) {
+            self.follow(&confirmed);
+        }
+        self.compare();
+        assert!(self.mirror.overlap(&chain) <= chain.len());
+    }
+
+    fn follow(&mut self, change: &KvEvent) {
+        match change {
+            KvEvent::Stored { blocks, .. } => {
+                self.follower.extend(blocks.iter().map(|block| block.hash));
+                self.stored.extend(blocks.iter().map(|block| block.hash));
+            }
+            KvEvent::Removed { blocks } => {
+                for block in blocks {
+                    self.follower.remove(block);
+                }
+            }
+            KvEvent::Cleared => self.follower.clear(),
+        }
+    }
+
+    fn compare(&self) {
+        let held: HashSet<BlockHash> = self.mirror.blocks().collect();
+        assert_eq!(self.mirror.len(), held.len());
+        assert_eq!(
+            self.follower, held,
+            "a follower of the events, and the mirror"
+        );
+        assert!(held.is_subset(&self.stored));
+        assert!(held.len() <= self.names.len().min(MOST_NAMES));
+    }
+
+    fn remove_everything(mut self) {
+        let hashes = self.names.iter().copied().collect();
+        let group = None;
+        self.take(&EngineEvent::Removed { hashes, group });
+        assert!(self.mirror.is_empty(), "still held: {:?}", self.follower);
+    }
+}
