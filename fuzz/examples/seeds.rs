@@ -22,6 +22,7 @@ fn main() -> io::Result<()> {
     requests()?;
     engines()?;
     dynamo()?;
+    peers()?;
     router()
 }
 
@@ -350,4 +351,20 @@ fn router() -> io::Result<()> {
         &[7, 2, 0, 13, 0, 11, 0, 11, 0, 7, 1, 1],
     ];
     write("router_feed", "crowd", b"", &crowd.concat())
+}
+
+/// A whole stream of a publisher's and one of a listener's.
+fn peers() -> io::Result<()> {
+    use zmtp::codec::{Kind, encode, encode_message, greeting, ready};
+    for (name, kind, parts) in [
+        ("publisher", Kind::Pub, &[&b"kv"[..], &[0; 8], &[7; 260]][..]),
+        ("listener", Kind::Sub, &[&b"\x01kv"[..]][..]),
+    ] {
+        let mut frames = bytes::BytesMut::new();
+        encode(&ready(kind), &mut frames);
+        let parts: Vec<_> = parts.iter().map(|part| bytes::Bytes::from(part.to_vec())).collect();
+        encode_message(&parts, &mut frames);
+        write("zmtp", name, &[5], &frames)?;
+    }
+    write("zmtp", "greeting", &[64], &greeting())
 }
