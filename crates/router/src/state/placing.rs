@@ -197,6 +197,7 @@ impl State {
             decision: self.log.next_number(),
             prompt_tokens: query.prompt_tokens,
             confirmed_tokens,
+            found_tokens: None,
             pending_before: chosen.pending_prefill_tokens,
             in_flight_before: chosen.in_flight,
             beyond_slots: chosen.in_flight >= chosen.slots,

@@ -31,6 +31,8 @@ pub(super) struct Reservation {
     pub(super) prompt_tokens: u32,
     /// Prompt tokens that the worker's events had confirmed.
     pub(super) confirmed_tokens: u32,
+    /// Prompt tokens that the worker says it found cached, as last heard.
+    pub(super) found_tokens: Option<u32>,
     /// What was on the worker at dispatch.
     pub(super) pending_before: u64,
     pub(super) in_flight_before: u32,
@@ -60,8 +62,8 @@ impl State {
             member.health.served(member.slots);
             reservation.mark = member.profile.occupancy.mark(now);
             learn_first_token(member, reservation, claim, (cached_tokens, now));
-            doubt_feed(member, reservation, cached_tokens);
         }
+        reservation.found_tokens = Some(cached_tokens);
         self.log.amend(reservation.decision, |decision| {
             decision.record_first_token(cached_tokens, now);
         });
@@ -73,12 +75,7 @@ impl State {
         let Some(reservation) = self.reservations.get_mut(claim.key) else {
             return;
         };
-        if let Some(member) = self
-            .members
-            .tenant(reservation.slot, reservation.incarnation)
-        {
-            doubt_feed(member, reservation, cached_tokens);
-        }
+        reservation.found_tokens = Some(cached_tokens);
         self.log.amend(reservation.decision, |decision| {
             decision.actual_cached_tokens = Some(cached_tokens);
         });
@@ -145,6 +142,10 @@ impl State {
                 let tokens = reservation.output_tokens + 1;
                 member.profile.learner.ended(tokens, residence, now);
                 member.heed();
+            }
+            // At the end, because some engines say only then what they found.
+            if let Some(found) = reservation.found_tokens {
+                doubt_feed(member, &reservation, found);
             }
             self.completions.record(now);
         }

@@ -278,6 +278,22 @@ fn a_worker_whose_hits_contradict_its_events_is_asked_for_a_snapshot() {
 }
 
 #[test]
+fn what_an_engine_says_at_the_end_counts_and_not_what_it_said_at_first() {
+    let mut state = small([1]);
+    let prompt = chain(0, 100);
+    state.observe(&stored(1, 0, &prompt));
+    for _ in 0..8 {
+        let claim = placed_now(ask(&mut state, "r", &prompt, at(1)));
+        state.first_token(&claim, 99 * BLOCK_SIZE, at(2));
+        state.found_cached(&claim, 0);
+        assert_eq!(state.decisions(1)[0].actual_cached_tokens, Some(0));
+        state.release(&claim, at(3));
+    }
+    let next = stored(1, 1, &chain(1, 1));
+    assert_eq!(state.observe(&next).observed, Observed::NeedsSnapshot);
+}
+
+#[test]
 fn slots_that_the_card_does_not_tell_are_learned() {
     let mut state = small([]);
     join(&mut state, 1, 0);
