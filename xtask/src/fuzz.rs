@@ -25,8 +25,8 @@ const LARGEST_ALLOCATION_MIB: u32 = 64;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// How long to run each target.
-    #[arg(long, default_value_t = 10)]
+    /// How long to run each target. Not 0, which libFuzzer takes for without end.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     minutes: u64,
     /// Which targets; all of them if none is named.
     #[arg(value_name = "TARGET")]

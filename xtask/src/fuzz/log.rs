@@ -11,7 +11,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    pub(super) const HEAD: &str = "target             runs   coverage  minutes  findings";
+    pub(super) const HEAD: &str = "target                runs coverage  minutes  findings";
 
     /// `None` if there is no run in it.
     pub(super) fn read(log: &str) -> Option<Self> {
