@@ -224,10 +224,7 @@ async fn every_turn_resends_the_whole_conversation() {
     for (at, later) in seen.iter().enumerate() {
         let messages = later.body["messages"].as_array().unwrap();
         assert_eq!(messages.len() % 2, 1);
-        assert_eq!(
-            later.body["conversation_id"].as_str(),
-            Some(&*later.session)
-        );
+        assert!(!later.session.is_empty());
         let earlier = seen[..at]
             .iter()
             .rev()
