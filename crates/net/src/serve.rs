@@ -45,6 +45,9 @@ use crate::wire::worker_server::{Worker, WorkerServer};
 const PACKETS: usize = 4096;
 /// How often slots are divided anew and loads told to all.
 const DIVIDE_EVERY: Duration = Duration::from_millis(50);
+/// So many of these pass before status and loads are said again although nothing has changed. Brokers
+/// keep nothing, so a frontend that began to listen a moment too late hears them then.
+const REPEAT_EVERY: u32 = 20;
 /// Dead connections are noticed by pings, so that the requests on them end.
 const PING_EVERY: Duration = Duration::from_secs(1);
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
@@ -74,6 +77,8 @@ struct Shared {
     sessions: Mutex<BTreeMap<FrontendId, mpsc::Sender<wire::FromWorker>>>,
     packets: broadcast::Sender<Bytes>,
     publisher: Publisher,
+    /// What the engine said of itself last.
+    status: Mutex<Option<FeedMessage>>,
     /// Number of the next batch of cache events.
     head: AtomicU64,
     requests: AtomicUsize,
@@ -97,6 +102,7 @@ impl Service {
             sessions: Mutex::default(),
             packets,
             publisher,
+            status: Mutex::default(),
             head: AtomicU64::new(0),
             requests: AtomicUsize::new(0),
             draining: CancellationToken::new(),
@@ -185,6 +191,9 @@ impl Shared {
 async fn pump(shared: Arc<Shared>, mut feed: Feed) {
     while let Some(Delivery { message, published }) = feed.next().await {
         shared.publish(&message, published);
+        if let FeedMessage::Status(_) = message {
+            *shared.status.lock() = Some(message);
+        }
     }
     shared.ended.cancel();
 }
@@ -192,7 +201,7 @@ async fn pump(shared: Arc<Shared>, mut feed: Feed) {
 async fn divide(shared: Arc<Shared>) {
     let mut ticks = tokio::time::interval(DIVIDE_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    let mut told = Vec::new();
+    let (mut told, mut ticked) = (Vec::new(), 0_u32);
     while shared
         .ended
         .run_until_cancelled(ticks.tick())
@@ -200,11 +209,17 @@ async fn divide(shared: Arc<Shared>) {
         .is_some()
     {
         shared.divide();
+        ticked = ticked.wrapping_add(1);
+        let repeat = ticked.is_multiple_of(REPEAT_EVERY);
+        let now = shared.config.clock.now();
         let loads = shared.leases.lock().loads();
-        if loads != told {
-            let message = FeedMessage::Loads(loads.clone());
-            shared.publish(&message, shared.config.clock.now());
+        if loads != told || repeat {
+            shared.publish(&FeedMessage::Loads(loads.clone()), now);
             told = loads;
+        }
+        let status = shared.status.lock().clone().filter(|_| repeat);
+        if let Some(status) = status {
+            shared.publish(&status, now);
         }
     }
 }
