@@ -36,7 +36,11 @@ struct Network;
 impl Network {
     fn build() -> Self {
         ip("link set lo up");
-        ip(&format!("link add {SWITCH} type bridge"));
+        // Its own address of hardware. Otherwise it takes one of its cables', and another one when
+        // that cable is pulled, and nobody finds us for as long as they remember the first.
+        ip(&format!(
+            "link add {SWITCH} address 02:00:00:00:00:01 type bridge"
+        ));
         ip(&format!("addr add {CLIENT}/24 dev {SWITCH}"));
         ip(&format!("link set {SWITCH} up"));
         for address in [FRONTEND, BROKER].into_iter().chain(WORKERS) {
