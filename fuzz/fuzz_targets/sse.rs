@@ -8,7 +8,7 @@
 use contract::Moment;
 use libfuzzer_sys::fuzz_target;
 use loadgen::reading::{Answer, Reading};
-use loadgen::sse::{Parser, TooLong};
+use openai::event_reader::{Parser, TooLong};
 
 // The first byte says how many of the next are lengths of pieces.
 fuzz_target!(|input: &[u8]| {

@@ -59,6 +59,7 @@ describe("with Prometheus", () => {
   });
 
   it("switches to the other dashboard, over the same range", async () => {
+    await page.evaluate(() => void (document.documentElement.scrollTop = document.documentElement.scrollHeight));
     await page.getByLabel("Dashboard").selectOption("homing-router");
     await page.getByRole("heading", { level: 2, name: "Homing: Router and Workers" }).waitFor();
     expect(page.url()).toContain("#/grafana/homing-router?range=5m");

@@ -22,8 +22,14 @@ export const kpiValue = async (page: Page, name: string): Promise<number> =>
 export const slider = (page: Page) => page.getByRole("slider");
 
 const STEP_MS = 100;
+/** Below a test's own limit, which would not say what was waited for. */
+const PATIENCE_MS = 100_000;
 
-/** Waits until `holds`; the test's own limit ends what never does. */
+/** Waits until `holds`, and says what never did. */
 export async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, STEP_MS));
+  const end = Date.now() + PATIENCE_MS;
+  while (!(await holds())) {
+    if (Date.now() > end) throw new Error(`this never held: ${holds}`);
+    await new Promise((resolve) => setTimeout(resolve, STEP_MS));
+  }
 }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`access`] | who may change a server |
 //! | [`block`] | how a prompt becomes a chain of block hashes |
+//! | [`cause`] | how an error is told |
 //! | [`kv_event`] | what a worker tells the router about its cache |
 //! | [`worker`] | what a worker is ([`WorkerCard`]) and how busy it is ([`WorkerStatus`]) |
 //! | [`generate`] | one request to a worker and the chunks that come back |
@@ -16,6 +17,7 @@
 
 pub mod access;
 pub mod block;
+pub mod cause;
 pub mod generate;
 pub mod kv_event;
 pub mod moment;
@@ -25,6 +27,7 @@ pub mod worker;
 
 pub use access::{Access, ApiKeys, Denied};
 pub use block::{BlockHash, HASH_VERSION, HashSeed, LocalHash, block_chain, block_chain_ahead};
+pub use cause::whole_story;
 pub use generate::{
     FinishReason, GenerateRequest, LinkError, OutputLimits, RequestId, Sampling, Started,
     TokenChunk, TokenId, TokenLogprob,

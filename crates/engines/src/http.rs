@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
+use contract::whole_story;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -119,15 +120,4 @@ pub(crate) async fn read(
     let body = Limited::new(answer.into_body(), most_bytes).collect().await;
     let body = body.map_err(|error| Unanswered(error.to_string()))?;
     Ok(body.to_bytes())
-}
-
-/// An error with what caused it: the first word of a transport is seldom the useful one.
-pub(crate) fn whole_story(error: &dyn std::error::Error) -> String {
-    let mut story = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        story = format!("{story}: {error}");
-        cause = error.source();
-    }
-    story
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use contract::{Clock, GenerateRequest, KvSnapshot, LinkError, TokenStream, WorkerId};
 use http::{Method, StatusCode};
+use openai::event_reader::Parser;
 use tokio_util::sync::CancellationToken;
 use transport::{LinkFuture, WorkerLink};
 
@@ -13,7 +14,7 @@ use crate::http::{Server, Unanswered, read};
 use crate::retokenize::Tokenize;
 use crate::settings::Pace;
 use crate::spec::EngineKind;
-use crate::stream::{HttpChunks, Lines};
+use crate::stream::HttpChunks;
 
 /// Of an error's text.
 const MOST_ERROR_BYTES: usize = 64 << 10;
@@ -78,7 +79,7 @@ impl HttpLink {
         let tokenize = self.tokenize.clone();
         Ok(TokenStream::from_source(HttpChunks {
             body: answer.into_body(),
-            lines: Lines::default(),
+            events: Parser::default(),
             answer: Answer::new(&request.limits, request.logprobs, expected, tokenize),
             holdings: Arc::clone(&self.holdings),
             work,

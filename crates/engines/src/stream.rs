@@ -6,51 +6,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use contract::{ChunkSource, Clock, LinkError, Moment, TokenChunk};
+use contract::{ChunkSource, Clock, LinkError, Moment, TokenChunk, whole_story};
 use http_body::Body as _;
 use hyper::body::Incoming;
+use openai::event_reader::Parser;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::completion::{Answer, Broken};
 use crate::holdings::{Holdings, Work};
-use crate::http::whole_story;
-
-/// A line of an event stream that is longer is not one.
-const LONGEST_LINE: usize = 16 << 20;
-
-/// Finds the data of events in bytes as they arrive. An event of this API is one line of data.
-#[derive(Debug, Default)]
-pub(crate) struct Lines {
-    rest: Vec<u8>,
-}
-
-impl Lines {
-    /// Takes the next bytes and hands each complete line of data to `data`.
-    pub(crate) fn push(
-        &mut self,
-        bytes: &[u8],
-        mut data: impl FnMut(&str) -> Result<(), Broken>,
-    ) -> Result<(), Broken> {
-        self.rest.extend_from_slice(bytes);
-        let mut begin = 0;
-        while let Some(length) = memchr::memchr(b'\n', &self.rest[begin..]) {
-            let line = String::from_utf8_lossy(&self.rest[begin..begin + length]);
-            if let Some(value) = line.strip_prefix("data:") {
-                data(value.trim())?;
-            }
-            begin += length + 1;
-        }
-        self.rest.drain(..begin);
-        if self.rest.len() > LONGEST_LINE {
-            return Err(Broken("an event that does not end".to_owned()));
-        }
-        Ok(())
-    }
-}
 
 pub(crate) struct HttpChunks {
     pub(crate) body: Incoming,
-    pub(crate) lines: Lines,
+    pub(crate) events: Parser,
     pub(crate) answer: Answer,
     pub(crate) holdings: Arc<Holdings>,
     pub(crate) work: Work,
@@ -94,8 +61,13 @@ impl HttpChunks {
         Poll::Ready(match frame {
             Some(Ok(frame)) => match frame.data_ref() {
                 Some(bytes) => {
-                    let answer = &mut self.answer;
-                    self.lines.push(bytes, |data| answer.event(data, after))
+                    let (answer, mut taken) = (&mut self.answer, Ok(()));
+                    let read = self.events.push(bytes, |data| {
+                        if taken.is_ok() {
+                            taken = answer.event(data.trim(), after);
+                        }
+                    });
+                    read.map_err(|error| Broken(error.to_string())).and(taken)
                 }
                 None => Ok(()),
             },
@@ -143,49 +115,5 @@ impl ChunkSource for HttpChunks {
 impl Drop for HttpChunks {
     fn drop(&mut self) {
         self.settle();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn read(pieces: &[&[u8]]) -> Vec<String> {
-        let mut lines = Lines::default();
-        let mut events = Vec::new();
-        for piece in pieces {
-            let mut keep = |data: &str| {
-                events.push(data.to_owned());
-                Ok(())
-            };
-            lines.push(piece, &mut keep).unwrap();
-        }
-        events
-    }
-
-    #[test]
-    fn lines_of_data_are_found() {
-        let text = b": hello\r\n\r\ndata: {\"a\":1}\r\n\r\nevent: x\ndata:[DONE]\n\n";
-        assert_eq!(read(&[text]), ["{\"a\":1}", "[DONE]"]);
-        assert!(read(&[b"data: unfinished"]).is_empty());
-    }
-
-    proptest! {
-        #[test]
-        fn how_the_bytes_are_cut_does_not_matter(cuts in prop::collection::vec(0_usize..60, 0..6)) {
-            let text = "data: {\"t\":\"é字\"}\n\ndata: {\"t\":\"b\"}\n\ndata: [DONE]\n\n".as_bytes();
-            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(text.len())).collect();
-            cuts.sort_unstable();
-            let mut pieces = Vec::new();
-            let mut begin = 0;
-            for cut in cuts {
-                pieces.push(&text[begin..cut]);
-                begin = cut;
-            }
-            pieces.push(&text[begin..]);
-            prop_assert_eq!(read(&pieces), read(&[text]));
-        }
     }
 }

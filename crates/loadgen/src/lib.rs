@@ -14,7 +14,7 @@
 //! | [`samples`] | exact percentiles of some thousand values |
 //! | [`histogram`] | percentiles of some million values within 0.05 % |
 //! | [`corpus`], [`starter`], [`follow_up`] | what users say |
-//! | [`sse`], [`reading`] | what a streamed answer says, and when it said it |
+//! | [`reading`] | what a streamed answer says, and when it said it |
 //! | [`record`], [`failure`] | what is kept about one request |
 //! | [`rolling`], [`totals`] | the last minute; the whole run |
 //! | [`by_mode`] | TTFT by routing mode and turn |
@@ -46,7 +46,6 @@ pub mod schedule;
 pub mod script;
 pub mod settings;
 pub mod snapshot;
-pub mod sse;
 pub mod starter;
 pub mod totals;
 pub mod user_model;

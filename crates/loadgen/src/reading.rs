@@ -23,13 +23,13 @@ mod tests;
 use std::time::Duration;
 
 use contract::Moment;
+use openai::event_reader::{DONE, Parser};
 use openai::{FinishReason, Routing, Usage};
 
 pub use self::arrival::{Arrival, Heard, Listener};
 use self::wire::Wire;
 pub(crate) use self::wire::message as error_message;
 use crate::failure::{Failure, FailureKind};
-use crate::sse;
 
 /// Longest piece of a bad event that a message repeats.
 const QUOTED: usize = 120;
@@ -38,7 +38,7 @@ const QUOTED: usize = 120;
 #[derive(Debug)]
 pub struct Reading {
     sent: Moment,
-    parser: sse::Parser,
+    parser: Parser,
     chunks: Vec<Chunk>,
     /// How many of them have been told.
     told: usize,
@@ -105,7 +105,7 @@ impl Reading {
     pub fn new(sent: Moment) -> Self {
         Self {
             sent,
-            parser: sse::Parser::default(),
+            parser: Parser::default(),
             chunks: Vec::new(),
             told: 0,
             text: String::new(),
@@ -206,7 +206,7 @@ impl Reading {
         if self.done || self.failure.is_some() {
             return;
         }
-        if data == sse::DONE {
+        if data == DONE {
             self.done = true;
             return;
         }

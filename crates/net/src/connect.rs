@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{Clock, FeedMessage, FrontendId, FrontendLoad, Lease};
+use contract::{Clock, FeedMessage, FrontendId, FrontendLoad, Lease, whole_story};
 use telemetry::Registry;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -315,16 +315,7 @@ impl Keeper {
     }
 
     async fn channel(&self) -> Result<Channel, AttachError> {
-        let failed = |error: tonic::transport::Error| {
-            // The cause is what a person can act on.
-            let mut text = error.to_string();
-            let mut source = std::error::Error::source(&error);
-            while let Some(cause) = source {
-                text = format!("{text}: {cause}");
-                source = cause.source();
-            }
-            AttachError::Failed(text)
-        };
+        let failed = |error: tonic::transport::Error| AttachError::Failed(whole_story(&error));
         let mut endpoint = Endpoint::from_shared(self.address.clone())
             .map_err(failed)?
             .connect_timeout(CONNECT_TIMEOUT)

@@ -14,6 +14,7 @@
 //! | [`sse`] | the fast writer for the events of a streamed answer |
 //! | [`openapi`] | the description of the whole HTTP interface |
 
+pub mod event_reader;
 pub mod openapi;
 pub mod request;
 pub mod response;

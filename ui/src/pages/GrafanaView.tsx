@@ -1,5 +1,5 @@
 /** The Grafana dashboards for people without Grafana: their own JSON, drawn here. */
-import { useMemo } from "react";
+import { useLayoutEffect, useMemo } from "react";
 import { api } from "../api/client";
 import { useChoices } from "../api/grafana";
 import { useLive } from "../api/live";
@@ -28,6 +28,8 @@ export function GrafanaView({ uid }: { uid: string | null }) {
 function Fetched({ uid, all }: { uid: string; all: DashboardList }) {
   const { value, error } = usePoll((signal) => api.dashboard(uid, signal), uid, null);
   const board = useMemo(() => (value === null ? null : readDashboard(value)), [value]);
+  // Begins at its top, wherever the one before was left: panels out of sight are not asked for.
+  useLayoutEffect(() => void (document.documentElement.scrollTop = 0), [uid]);
   if (error) return <section className="panel"><Notice error>{error} <a href="#/grafana">To the first one.</a></Notice></section>;
   if (!board) return <section className="panel"><Notice>Asking the server…</Notice></section>;
   return <Board board={board} all={all} />;

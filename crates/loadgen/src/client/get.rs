@@ -1,6 +1,7 @@
 //! Small requests with small answers, over the same connections.
 
 use bytes::Bytes;
+use contract::whole_story;
 use http::request::Builder;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -46,15 +47,4 @@ impl Transport {
         let body = body.map_err(|error| GetError::Body(error.to_string()))?;
         Ok((status, body.to_bytes()))
     }
-}
-
-/// An error with what caused it: the first word of a transport is seldom the useful one.
-fn whole_story(error: &dyn std::error::Error) -> String {
-    let mut story = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        story = format!("{story}: {error}");
-        cause = error.source();
-    }
-    story
 }

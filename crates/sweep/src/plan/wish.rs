@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use contract::whole_story;
 use router::ModeName;
 use serde::Deserialize;
 
@@ -267,16 +268,6 @@ impl Wish {
 fn time(field: &'static str, text: &str) -> Result<f64, PlanError> {
     let time = notation::duration(text).map_err(bad(field))?;
     Ok(time.as_secs_f64())
-}
-
-fn whole_story(error: &dyn std::error::Error) -> String {
-    let mut story = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        story = format!("{story}: {error}");
-        cause = error.source();
-    }
-    story
 }
 
 /// A text, a number, or a list of either, as the text that a flag would have.

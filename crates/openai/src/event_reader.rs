@@ -1,6 +1,6 @@
 //! Reads server-sent events out of bytes as they arrive.
 //!
-//! Our own few lines, because a measuring client must know which read brought which event,
+//! Our own few lines, because a client that measures must know which read brought which event,
 //! and a parser that hides the reads behind a stream does not tell. Text is decoded a whole
 //! line at a time, so a character that two reads share is never seen in halves.
 //!
