@@ -1,0 +1,15 @@
+//! Models of the Llama family, computed on the CPU.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`config`] | what a model's files say of its shape |
+//! | [`format`] | how numbers are stored, and what they stand for |
+//! | [`checkpoint`] | a model's files: Hugging Face folders and GGUF |
+
+pub mod checkpoint;
+pub mod config;
+pub mod format;
+
+pub use checkpoint::{Checkpoint, LoadError};
+pub use config::ModelConfig;
+pub use format::Format;
