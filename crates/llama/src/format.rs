@@ -2,6 +2,15 @@
 //!
 //! Quantised formats are those of GGUF: a row is cut into blocks, each with its own scale.
 
+mod blocks;
+mod half;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+pub use half::{bf16_to_f32, f16_to_f32};
+
 /// A way to store a row of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
@@ -16,4 +25,110 @@ pub enum Format {
     Q4K,
     Q5K,
     Q6K,
+}
+
+impl Format {
+    pub const ALL: [Self; 11] = [
+        Self::F32,
+        Self::F16,
+        Self::Bf16,
+        Self::Q8_0,
+        Self::Q4_0,
+        Self::Q4_1,
+        Self::Q5_0,
+        Self::Q5_1,
+        Self::Q4K,
+        Self::Q5K,
+        Self::Q6K,
+    ];
+
+    /// As GGUF's tools write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "F32",
+            Self::F16 => "F16",
+            Self::Bf16 => "BF16",
+            Self::Q8_0 => "Q8_0",
+            Self::Q4_0 => "Q4_0",
+            Self::Q4_1 => "Q4_1",
+            Self::Q5_0 => "Q5_0",
+            Self::Q5_1 => "Q5_1",
+            Self::Q4K => "Q4_K",
+            Self::Q5K => "Q5_K",
+            Self::Q6K => "Q6_K",
+        }
+    }
+
+    /// Numbers in a block.
+    pub const fn block_len(self) -> usize {
+        match self {
+            Self::F32 | Self::F16 | Self::Bf16 => 1,
+            Self::Q8_0 | Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 => 32,
+            Self::Q4K | Self::Q5K | Self::Q6K => 256,
+        }
+    }
+
+    /// Bytes of a block.
+    pub const fn block_bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+            Self::Q8_0 => 34,
+            Self::Q4_0 => 18,
+            Self::Q4_1 => 20,
+            Self::Q5_0 => 22,
+            Self::Q5_1 => 24,
+            Self::Q4K => 144,
+            Self::Q5K => 176,
+            Self::Q6K => 210,
+        }
+    }
+
+    /// Bytes of a row, or none if it is not whole blocks or too long to count.
+    pub const fn bytes_for(self, columns: usize) -> Option<usize> {
+        if columns.is_multiple_of(self.block_len()) {
+            (columns / self.block_len()).checked_mul(self.block_bytes())
+        } else {
+            None
+        }
+    }
+
+    /// What a row's bytes stand for, bit for bit as ggml has it.
+    ///
+    /// # Panics
+    ///
+    /// If `bytes` is not what [`Format::bytes_for`] says of so many numbers.
+    pub fn dequantise(self, bytes: &[u8], numbers: &mut [f32]) {
+        assert_eq!(
+            self.bytes_for(numbers.len()),
+            Some(bytes.len()),
+            "a row of {} numbers in {self}",
+            numbers.len()
+        );
+        match self {
+            Self::F32 => blocks::each(bytes, numbers, |from: &[u8; 4], to: &mut [f32; 1]| {
+                to[0] = f32::from_le_bytes(*from);
+            }),
+            Self::F16 => blocks::each(bytes, numbers, |from: &[u8; 2], to: &mut [f32; 1]| {
+                to[0] = f16_to_f32(u16::from_le_bytes(*from));
+            }),
+            Self::Bf16 => blocks::each(bytes, numbers, |from: &[u8; 2], to: &mut [f32; 1]| {
+                to[0] = bf16_to_f32(u16::from_le_bytes(*from));
+            }),
+            Self::Q8_0 => blocks::each(bytes, numbers, blocks::q8_0),
+            Self::Q4_0 => blocks::each(bytes, numbers, blocks::q4_0),
+            Self::Q4_1 => blocks::each(bytes, numbers, blocks::q4_1),
+            Self::Q5_0 => blocks::each(bytes, numbers, blocks::q5_0),
+            Self::Q5_1 => blocks::each(bytes, numbers, blocks::q5_1),
+            Self::Q4K => blocks::each(bytes, numbers, blocks::q4_k),
+            Self::Q5K => blocks::each(bytes, numbers, blocks::q5_k),
+            Self::Q6K => blocks::each(bytes, numbers, blocks::q6_k),
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(self.name())
+    }
 }
