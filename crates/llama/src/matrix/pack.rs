@@ -1,0 +1,321 @@
+//! From the order of the files to the order of the kernels.
+
+use super::{BLOCK, Codes, FINE_BLOCK, Matrix, MatrixError, Quantised};
+use crate::format::{Format, bf16_to_f32, f16_to_f32};
+use crate::kernels::LANES;
+
+/// Builds a matrix row by row.
+#[derive(Debug)]
+pub(crate) struct Packer {
+    format: Format,
+    rows: usize,
+    columns: usize,
+    /// Columns with those that fill the last block.
+    padded: usize,
+    codes: Codes,
+}
+
+/// One block of a file's row: codes, scales and offsets.
+#[derive(Debug)]
+struct Parts {
+    codes: [i8; 256],
+    scales: [f32; 16],
+    offsets: [f32; 16],
+}
+
+impl Packer {
+    pub(crate) fn new(format: Format, rows: usize, columns: usize) -> Self {
+        let padded = columns.next_multiple_of(BLOCK);
+        let stripes = rows.div_ceil(LANES);
+        let cells = stripes * LANES * padded;
+        let scales = cells / BLOCK;
+        let codes = match format {
+            Format::F32 => Codes::F32(vec![0.0; cells]),
+            Format::F16 => Codes::F16(vec![0; cells]),
+            Format::Bf16 => Codes::Bf16(vec![0; cells]),
+            Format::Q4_0 | Format::Q4_1 => Codes::FourF16(quantised(cells / 8, scales, true)),
+            Format::Q4K => Codes::FourF32(quantised(cells / 8, scales, true)),
+            Format::Q8_0 | Format::Q5_0 => Codes::EightF16(quantised(cells, scales, false)),
+            Format::Q5_1 => Codes::EightF16(quantised(cells, scales, true)),
+            Format::Q5K => Codes::EightF32(quantised(cells, scales, true)),
+            Format::Q6K => Codes::Fine(quantised(cells, cells / FINE_BLOCK, false)),
+        };
+        Self {
+            format,
+            rows,
+            columns,
+            padded,
+            codes,
+        }
+    }
+
+    /// Packs rows that are stored one after the other, from row `first` of the matrix.
+    pub(crate) fn rows(&mut self, first: usize, bytes: &[u8]) -> Result<(), MatrixError> {
+        let row_bytes = self.format.bytes_for(self.columns).unwrap_or(0);
+        let count = bytes.len().checked_div(row_bytes).unwrap_or(0);
+        if row_bytes == 0 || bytes.len() % row_bytes != 0 || first + count > self.rows {
+            return Err(MatrixError::Size {
+                have: bytes.len(),
+                rows: self.rows - first.min(self.rows),
+                columns: self.columns,
+            });
+        }
+        for (index, row) in bytes.chunks_exact(row_bytes).enumerate() {
+            let row_index = first + index;
+            if !self.row(row_index, row) {
+                return Err(MatrixError::NotFinite { row: row_index });
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> Matrix {
+        Matrix {
+            rows: self.rows,
+            columns: self.columns,
+            codes: self.codes,
+        }
+    }
+
+    /// Whether all its numbers are finite.
+    fn row(&mut self, row: usize, bytes: &[u8]) -> bool {
+        let (stripe, lane) = (row / LANES, row % LANES);
+        let start = stripe * LANES * self.padded + lane;
+        let halves = |at: usize| u16::from_le_bytes([bytes[2 * at], bytes[2 * at + 1]]);
+        let place = |column: usize| start + column * LANES;
+        match &mut self.codes {
+            Codes::F32(cells) => (0..self.columns).all(|column| {
+                let word: [u8; 4] = std::array::from_fn(|byte| bytes[4 * column + byte]);
+                let value = f32::from_le_bytes(word);
+                cells[place(column)] = value;
+                value.is_finite()
+            }),
+            Codes::F16(cells) => (0..self.columns).all(|column| {
+                cells[place(column)] = halves(column);
+                f16_to_f32(halves(column)).is_finite()
+            }),
+            Codes::Bf16(cells) => (0..self.columns).all(|column| {
+                cells[place(column)] = halves(column);
+                bf16_to_f32(halves(column)).is_finite()
+            }),
+            Codes::FourF16(_)
+            | Codes::FourF32(_)
+            | Codes::EightF16(_)
+            | Codes::EightF32(_)
+            | Codes::Fine(_) => self.quantised_row(stripe, lane, bytes),
+        }
+    }
+
+    fn quantised_row(&mut self, stripe: usize, lane: usize, bytes: &[u8]) -> bool {
+        let (length, size) = (self.format.block_len(), self.format.block_bytes());
+        let mut parts = Parts {
+            codes: [0; 256],
+            scales: [0.0; 16],
+            offsets: [0.0; 16],
+        };
+        for (index, block) in bytes.chunks_exact(size).enumerate() {
+            parts.take(self.format, block);
+            let finite = |values: &[f32; 16]| values.iter().all(|value| value.is_finite());
+            if !finite(&parts.scales) || !finite(&parts.offsets) {
+                return false;
+            }
+            let place = Place {
+                cell: (stripe * self.padded + index * length) * LANES + lane,
+                length,
+            };
+            match &mut self.codes {
+                Codes::FourF16(to) => place.four(to, &parts, f32_to_f16),
+                Codes::FourF32(to) => place.four(to, &parts, |value| value),
+                Codes::EightF16(to) => place.eight(to, &parts, f32_to_f16),
+                Codes::EightF32(to) | Codes::Fine(to) => place.eight(to, &parts, |value| value),
+                Codes::F32(_) | Codes::F16(_) | Codes::Bf16(_) => {
+                    unreachable!("quantised formats only")
+                }
+            }
+        }
+        true
+    }
+}
+
+fn quantised<C: Copy + Default, S: Copy + Default>(
+    codes: usize,
+    scales: usize,
+    offsets: bool,
+) -> Quantised<C, S> {
+    Quantised {
+        codes: vec![C::default(); codes],
+        scales: vec![S::default(); scales],
+        offsets: vec![S::default(); if offsets { scales } else { 0 }],
+    }
+}
+
+/// Where a block of one row begins, and how long it is.
+struct Place {
+    /// Of the first code, were they a byte each.
+    cell: usize,
+    length: usize,
+}
+
+impl Place {
+    fn four<S: Copy>(&self, to: &mut Quantised<u32, S>, parts: &Parts, store: impl Fn(f32) -> S) {
+        let lane = self.cell % LANES;
+        for (column, code) in parts.codes[..self.length].iter().enumerate() {
+            let word = self.cell / LANES + column;
+            let shift = 4 * (word % 8);
+            to.codes[word / 8 * LANES + lane] |= (*code as u8 as u32) << shift;
+        }
+        self.scales(to, parts, BLOCK, store);
+    }
+
+    fn eight<S: Copy>(&self, to: &mut Quantised<i8, S>, parts: &Parts, store: impl Fn(f32) -> S) {
+        for (column, code) in parts.codes[..self.length].iter().enumerate() {
+            to.codes[self.cell + column * LANES] = *code;
+        }
+        let fine = to.codes.len() == to.scales.len() * FINE_BLOCK;
+        self.scales(to, parts, if fine { FINE_BLOCK } else { BLOCK }, store);
+    }
+
+    fn scales<C, S: Copy>(
+        &self,
+        to: &mut Quantised<C, S>,
+        parts: &Parts,
+        block: usize,
+        store: impl Fn(f32) -> S,
+    ) {
+        let lane = self.cell % LANES;
+        let first = self.cell / LANES / block;
+        for index in 0..self.length / block {
+            let at = (first + index) * LANES + lane;
+            to.scales[at] = store(parts.scales[index]);
+            if let Some(offset) = to.offsets.get_mut(at) {
+                *offset = store(parts.offsets[index]);
+            }
+        }
+    }
+}
+
+impl Parts {
+    /// Takes a block apart. Offsets are added, whatever the format's sign is.
+    fn take(&mut self, format: Format, block: &[u8]) {
+        let half = |at: usize| f16_to_f32(u16::from_le_bytes([block[at], block[at + 1]]));
+        match format {
+            Format::Q8_0 => {
+                self.scales[0] = half(0);
+                for (code, byte) in self.codes.iter_mut().zip(&block[2..34]) {
+                    *code = *byte as i8;
+                }
+            }
+            Format::Q4_0 => {
+                (self.scales[0], self.offsets[0]) = (half(0), -8.0 * half(0));
+                if self.offsets[0].abs() > LARGEST_F16 {
+                    self.offsets[0] = f32::INFINITY;
+                }
+                self.nibbles(&block[2..18]);
+            }
+            Format::Q4_1 => {
+                (self.scales[0], self.offsets[0]) = (half(0), half(2));
+                self.nibbles(&block[4..20]);
+            }
+            Format::Q5_0 => {
+                self.scales[0] = half(0);
+                self.nibbles(&block[6..22]);
+                self.fifth_bits(&block[2..6], -16);
+            }
+            Format::Q5_1 => {
+                (self.scales[0], self.offsets[0]) = (half(0), half(2));
+                self.nibbles(&block[8..24]);
+                self.fifth_bits(&block[4..8], 0);
+            }
+            Format::Q4K => {
+                self.k_scales(half(0), half(2), &block[4..16]);
+                for (pair, codes) in block[16..144].chunks_exact(32).enumerate() {
+                    for (index, byte) in codes.iter().enumerate() {
+                        self.codes[64 * pair + index] = (byte & 15) as i8;
+                        self.codes[64 * pair + 32 + index] = (byte >> 4) as i8;
+                    }
+                }
+            }
+            Format::Q5K => {
+                self.k_scales(half(0), half(2), &block[4..16]);
+                let high = &block[16..48];
+                for (pair, codes) in block[48..176].chunks_exact(32).enumerate() {
+                    for (index, byte) in codes.iter().enumerate() {
+                        let fifth = |bit: usize| (high[index] >> (2 * pair + bit) & 1) << 4;
+                        self.codes[64 * pair + index] = (byte & 15 | fifth(0)) as i8;
+                        self.codes[64 * pair + 32 + index] = (byte >> 4 | fifth(1)) as i8;
+                    }
+                }
+            }
+            Format::Q6K => self.six(block, half(208)),
+            Format::F32 | Format::F16 | Format::Bf16 => unreachable!("quantised formats only"),
+        }
+    }
+
+    /// The lower halves of the bytes first, then the upper ones.
+    fn nibbles(&mut self, bytes: &[u8]) {
+        for (index, byte) in bytes.iter().enumerate() {
+            self.codes[index] = (byte & 15) as i8;
+            self.codes[index + 16] = (byte >> 4) as i8;
+        }
+    }
+
+    fn fifth_bits(&mut self, bytes: &[u8], shift: i8) {
+        let bits = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        for (index, code) in self.codes[..32].iter_mut().enumerate() {
+            *code = (*code | ((bits >> index & 1) << 4) as i8) + shift;
+        }
+    }
+
+    /// Eight scales and eight offsets of six bits each, in twelve bytes.
+    fn k_scales(&mut self, scale: f32, least: f32, packed: &[u8]) {
+        for index in 0..8 {
+            let (by, minus) = if index < 4 {
+                (packed[index] & 63, packed[index + 4] & 63)
+            } else {
+                (
+                    packed[index + 4] & 15 | (packed[index - 4] >> 6) << 4,
+                    packed[index + 4] >> 4 | (packed[index] >> 6) << 4,
+                )
+            };
+            self.scales[index] = scale * f32::from(by);
+            self.offsets[index] = -(least * f32::from(minus));
+        }
+    }
+
+    fn six(&mut self, block: &[u8], scale: f32) {
+        let (low, high, scales) = (&block[..128], &block[128..192], &block[192..208]);
+        for half in 0..2 {
+            for index in 0..32 {
+                let top = high[32 * half + index];
+                let (first, second) = (low[64 * half + index], low[64 * half + 32 + index]);
+                let codes = [
+                    first & 15 | (top & 3) << 4,
+                    second & 15 | (top >> 2 & 3) << 4,
+                    first >> 4 | (top >> 4 & 3) << 4,
+                    second >> 4 | (top >> 6 & 3) << 4,
+                ];
+                for (quarter, code) in codes.into_iter().enumerate() {
+                    self.codes[128 * half + 32 * quarter + index] = code as i8 - 32;
+                }
+            }
+        }
+        for (to, by) in self.scales.iter_mut().zip(scales) {
+            *to = scale * f32::from(*by as i8);
+        }
+    }
+}
+
+const LARGEST_F16: f32 = 65504.0;
+
+/// Back to what it was read as; -8 times it only moves the exponent.
+fn f32_to_f16(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let sign = (bits >> 16 & 0x8000) as u16;
+    let magnitude = f32::from_bits(bits & 0x7fff_ffff);
+    // Subnormal halves are whole multiples of the smallest.
+    if magnitude < f16_to_f32(0x0400) {
+        return sign | (magnitude * (1u32 << 24) as f32) as u16;
+    }
+    let exponent = (bits >> 23 & 255) as i32 - 127 + 15;
+    sign | ((exponent as u16) << 10) | (bits >> 13 & 0x3ff) as u16
+}

@@ -1,0 +1,1 @@
+//! Packed numbers are those of the file.

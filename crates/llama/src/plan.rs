@@ -1,0 +1,63 @@
+//! One step as plain data: what any device needs to compute it.
+
+use contract::TokenId;
+
+/// Tokens of several sequences, and where their caches are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Of all rows, one after the other.
+    pub tokens: Vec<TokenId>,
+    pub rows: Vec<PlanRow>,
+    /// Block tables of all rows, one after the other.
+    pub blocks: Vec<u32>,
+    /// Places in `tokens` after which a distribution is wanted, ascending.
+    pub outputs: Vec<usize>,
+}
+
+/// One sequence's part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanRow {
+    /// Its first token in [`Plan::tokens`].
+    pub first: usize,
+    pub count: usize,
+    /// The position of its first token; those before are in the cache.
+    pub start: usize,
+    /// Its table in [`Plan::blocks`].
+    pub first_block: usize,
+    pub block_count: usize,
+}
+
+impl Plan {
+    pub fn clear(&mut self) {
+        self.tokens.clear();
+        self.rows.clear();
+        self.blocks.clear();
+        self.outputs.clear();
+    }
+
+    /// Adds a sequence's part. Distributions are wanted after its last `outputs` tokens.
+    pub fn push(
+        &mut self,
+        tokens: impl IntoIterator<Item = TokenId>,
+        start: usize,
+        blocks: impl IntoIterator<Item = u32>,
+        outputs: usize,
+    ) {
+        let (first, first_block) = (self.tokens.len(), self.blocks.len());
+        self.tokens.extend(tokens);
+        self.blocks.extend(blocks);
+        self.rows.push(PlanRow {
+            first,
+            count: self.tokens.len() - first,
+            start,
+            first_block,
+            block_count: self.blocks.len() - first_block,
+        });
+        self.outputs
+            .extend(self.tokens.len() - outputs..self.tokens.len());
+    }
+
+    pub fn blocks_of(&self, row: &PlanRow) -> &[u32] {
+        &self.blocks[row.first_block..row.first_block + row.block_count]
+    }
+}
