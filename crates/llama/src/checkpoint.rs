@@ -3,9 +3,13 @@
 //! Opening reads headers only. Every size is checked against the file before anything is
 //! allocated. Tensors are known by Hugging Face's names, whatever the file calls them.
 
+mod folder;
 mod gguf;
 mod required;
+mod safetensors;
 mod source;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,6 +20,7 @@ use crate::format::Format;
 use source::SourceFile;
 
 pub use gguf::{Gguf, Value};
+pub use safetensors::{Dtype, SafeTensor, SafeTensors};
 pub use source::Source;
 
 /// Why a model cannot be used.
@@ -57,14 +62,28 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// A folder in Hugging Face's layout, or a GGUF file.
     pub fn open(path: &Path) -> Result<Self, LoadError> {
-        Self::from_gguf(Gguf::open(path)?)
+        if !path.is_dir() {
+            return Self::from_gguf(Gguf::open(path)?);
+        }
+        let folder::Folder {
+            config,
+            files,
+            tensors,
+        } = folder::open(path)?;
+        Self {
+            config,
+            name: path.display().to_string(),
+            files,
+            tensors,
+        }
+        .complete()
     }
 
     /// The model in a GGUF file.
     pub fn from_gguf(file: Gguf) -> Result<Self, LoadError> {
         let config = file.config()?;
         let name = file.file.name.clone();
-        let tensors = file.hugging_face_tensors();
+        let tensors = file.hugging_face_tensors()?;
         Self {
             config,
             name,

@@ -20,8 +20,10 @@ impl Gguf {
         read.map_err(|detail| self.file.error(detail))
     }
 
-    /// Tensors by Hugging Face's names. Others keep theirs, to be refused by it.
-    pub(in crate::checkpoint) fn hugging_face_tensors(&self) -> BTreeMap<String, Stored> {
+    /// Tensors by Hugging Face's names. One that has none there is refused.
+    pub(in crate::checkpoint) fn hugging_face_tensors(
+        &self,
+    ) -> Result<BTreeMap<String, Stored>, LoadError> {
         let mut tensors = BTreeMap::new();
         for (name, placed) in &self.tensors {
             if name == DIVISORS {
@@ -33,12 +35,13 @@ impl Gguf {
                 at: placed.at,
                 bytes: placed.bytes,
             };
-            tensors.insert(
-                hugging_face_name(name).unwrap_or_else(|| name.clone()),
-                stored,
-            );
+            let Some(name) = hugging_face_name(name) else {
+                let detail = format!("tensor {name} is not part of such a model");
+                return Err(self.file.error(detail));
+            };
+            tensors.insert(name, stored);
         }
-        tensors
+        Ok(tensors)
     }
 }
 
