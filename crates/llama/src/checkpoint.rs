@@ -3,10 +3,25 @@
 //! Opening reads headers only. Every size is checked against the file before anything is
 //! allocated. Tensors are known by Hugging Face's names, whatever the file calls them.
 
+mod folder;
+mod gguf;
+mod required;
+mod safetensors;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::config::ModelConfig;
 use crate::format::Format;
+
+use source::SourceFile;
+
+pub use gguf::{Gguf, Value};
+pub use safetensors::{Dtype, SafeTensor, SafeTensors};
+pub use source::Source;
 
 /// Why a model cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -24,16 +39,71 @@ pub struct TensorInfo {
     pub columns: usize,
 }
 
+/// A tensor and where its bytes are.
+#[derive(Clone, Debug)]
+struct Stored {
+    info: TensorInfo,
+    /// Which of the files.
+    file: usize,
+    at: u64,
+    bytes: usize,
+}
+
 /// An opened model.
 #[derive(Debug)]
 pub struct Checkpoint {
     config: ModelConfig,
+    /// What was opened, for errors.
+    name: String,
+    files: Vec<SourceFile>,
+    tensors: BTreeMap<String, Stored>,
 }
 
 impl Checkpoint {
     /// A folder in Hugging Face's layout, or a GGUF file.
-    pub fn open(_path: &Path) -> Result<Self, LoadError> {
-        unreachable!()
+    pub fn open(path: &Path) -> Result<Self, LoadError> {
+        if !path.is_dir() {
+            return Self::from_gguf(Gguf::open(path)?);
+        }
+        let folder::Folder {
+            config,
+            files,
+            tensors,
+        } = folder::open(path)?;
+        Self {
+            config,
+            name: path.display().to_string(),
+            files,
+            tensors,
+        }
+        .complete()
+    }
+
+    /// The model in a GGUF file.
+    pub fn from_gguf(file: Gguf) -> Result<Self, LoadError> {
+        let config = file.config()?;
+        let name = file.file.name.clone();
+        let tensors = file.hugging_face_tensors()?;
+        Self {
+            config,
+            name,
+            files: vec![file.file],
+            tensors,
+        }
+        .complete()
+    }
+
+    /// Refuses a model that lacks a tensor or has one that nobody would use.
+    fn complete(mut self) -> Result<Self, LoadError> {
+        match required::check(&self.config, &mut self.tensors) {
+            Ok(()) => Ok(self),
+            Err(detail) => Err(self.error(detail)),
+        }
+    }
+
+    fn error(&self, detail: String) -> LoadError {
+        let file = self.name.clone();
+        LoadError::File { file, detail }
     }
 
     pub fn config(&self) -> &ModelConfig {
@@ -41,12 +111,25 @@ impl Checkpoint {
     }
 
     /// By Hugging Face's name, such as `model.layers.0.self_attn.q_proj.weight`.
-    pub fn tensor(&self, _name: &str) -> Option<&TensorInfo> {
-        None
+    pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
+        self.tensors.get(name).map(|stored| &stored.info)
+    }
+
+    /// Bytes of all tensors as they are stored: what reading every one of them takes.
+    pub fn stored_bytes(&self) -> u64 {
+        let each = self.tensors.values();
+        each.map(|stored| stored.bytes as u64)
+            .fold(0, u64::saturating_add)
     }
 
     /// The bytes of a tensor as they are stored, into `bytes`, which is emptied first.
-    pub fn read(&self, _name: &str, _bytes: &mut Vec<u8>) -> Result<TensorInfo, LoadError> {
-        unreachable!()
+    pub fn read(&self, name: &str, bytes: &mut Vec<u8>) -> Result<TensorInfo, LoadError> {
+        let Some(stored) = self.tensors.get(name) else {
+            return Err(self.error(format!("there is no tensor {name}")));
+        };
+        let file = &self.files[stored.file];
+        file.read(stored.at, stored.bytes, bytes)
+            .map_err(|reason| file.error(format!("tensor {name}: {reason}")))?;
+        Ok(stored.info.clone())
     }
 }

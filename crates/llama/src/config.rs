@@ -45,3 +45,62 @@ pub struct ModelConfig {
     pub tied_embeddings: bool,
     pub qkv_bias: bool,
 }
+
+/// Far more than any model has, and small enough that products of two are numbers.
+const MOST: usize = 1 << 31;
+const MOST_LAYERS: usize = 1 << 12;
+
+impl ModelConfig {
+    /// Why no model has this shape.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let counts = [
+            ("layers", self.layers, MOST_LAYERS),
+            ("hidden size", self.hidden, MOST),
+            ("feed-forward size", self.feed_forward, MOST),
+            ("heads", self.heads, MOST),
+            ("heads of keys and values", self.kv_heads, MOST),
+            ("head size", self.head_size, MOST),
+            ("vocabulary", self.vocabulary, MOST),
+            ("context", self.context, MOST),
+        ];
+        for (what, count, most) in counts {
+            if !(1..=most).contains(&count) {
+                return Err(format!("{what} cannot be {count}"));
+            }
+        }
+        if !self.heads.is_multiple_of(self.kv_heads) {
+            return Err(format!(
+                "{} heads cannot share {} heads of keys and values",
+                self.heads, self.kv_heads
+            ));
+        }
+        if !self.head_size.is_multiple_of(2) {
+            return Err(format!(
+                "heads of {} have no pairs to rotate",
+                self.head_size
+            ));
+        }
+        for (what, number) in [
+            ("epsilon of the norms", self.norm_epsilon),
+            ("base of rotation", self.rope_theta),
+        ] {
+            if !(number.is_finite() && number > 0.0) {
+                return Err(format!("{what} cannot be {number}"));
+            }
+        }
+        let Some(divisors) = &self.rope_divisors else {
+            return Ok(());
+        };
+        if divisors.len() != self.head_size / 2 {
+            return Err(format!(
+                "{} divisors of rotation for heads of {}",
+                divisors.len(),
+                self.head_size
+            ));
+        }
+        match divisors.iter().find(|by| !(by.is_finite() && **by > 0.0)) {
+            Some(by) => Err(format!("a frequency of rotation cannot be divided by {by}")),
+            None => Ok(()),
+        }
+    }
+}
