@@ -14,7 +14,7 @@ mod math;
 pub(crate) mod product;
 mod row;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::ops::Range;
 

@@ -13,10 +13,18 @@ pub mod checkpoint;
 pub mod config;
 pub mod format;
 pub mod kernels;
+mod buffer;
+mod cache;
 mod matrix;
+pub mod model;
+pub mod plan;
+mod rope;
 mod team;
+mod weights;
 
 pub use checkpoint::{Checkpoint, LoadError};
 pub use config::ModelConfig;
 pub use format::Format;
 pub use kernels::Isa;
+pub use model::{Model, ModelOptions};
+pub use plan::Plan;

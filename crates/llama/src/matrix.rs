@@ -10,6 +10,7 @@ mod pack;
 mod tests;
 
 pub(crate) use self::pack::Packer;
+use crate::format::{bf16_to_f32, f16_to_f32};
 use crate::kernels::LANES;
 
 /// Columns that share a scale, but for [`Codes::Fine`]. Columns are filled up to whole ones.
@@ -61,10 +62,34 @@ pub(crate) struct Quantised<C, S> {
     pub(crate) offsets: Vec<S>,
 }
 
-impl<C, S> Quantised<C, S> {
+impl<C: Copy, S: Copy> Quantised<C, S> {
+    /// Writes `scale * code + offset` to each cell of a row.
+    fn each<'a>(
+        &self,
+        cells: impl Iterator<Item = (usize, &'a mut f32)>,
+        place: impl Fn(usize) -> usize,
+        (code, scale, block): (impl Fn(&[C], usize) -> f32, impl Fn(S) -> f32, usize),
+    ) {
+        for (column, to) in cells {
+            let cell = place(column);
+            let shared = cell / LANES / block * LANES + cell % LANES;
+            let offset = self.offsets.get(shared).map_or(0.0, |offset| scale(*offset));
+            *to = scale(self.scales[shared]) * code(&self.codes, cell) + offset;
+        }
+    }
+
     fn bytes(&self) -> usize {
         size_of_val(&*self.codes) + size_of_val(&*self.scales) + size_of_val(&*self.offsets)
     }
+}
+
+fn four(codes: &[u32], cell: usize) -> f32 {
+    let (column, lane) = (cell / LANES, cell % LANES);
+    (codes[column / 8 * LANES + lane] >> (4 * (column % 8)) & 15) as f32
+}
+
+fn eight(codes: &[i8], cell: usize) -> f32 {
+    f32::from(codes[cell])
 }
 
 impl Matrix {
@@ -74,6 +99,28 @@ impl Matrix {
 
     pub(crate) fn blocks(&self) -> usize {
         self.columns.div_ceil(BLOCK)
+    }
+
+    /// The numbers of one row, at the beginning of `to`.
+    pub(crate) fn row(&self, row: usize, to: &mut [f32]) {
+        let columns = self.blocks() * BLOCK;
+        let start = (row / LANES * columns) * LANES + row % LANES;
+        let place = |column: usize| start + column * LANES;
+        let cells = to[..self.columns].iter_mut().enumerate();
+        match &self.codes {
+            Codes::F32(values) => cells.for_each(|(column, to)| *to = values[place(column)]),
+            Codes::F16(values) => {
+                cells.for_each(|(column, to)| *to = f16_to_f32(values[place(column)]));
+            }
+            Codes::Bf16(values) => {
+                cells.for_each(|(column, to)| *to = bf16_to_f32(values[place(column)]));
+            }
+            Codes::FourF16(from) => from.each(cells, place, (four, f16_to_f32, BLOCK)),
+            Codes::FourF32(from) => from.each(cells, place, (four, |scale| scale, BLOCK)),
+            Codes::EightF16(from) => from.each(cells, place, (eight, f16_to_f32, BLOCK)),
+            Codes::EightF32(from) => from.each(cells, place, (eight, |scale| scale, BLOCK)),
+            Codes::Fine(from) => from.each(cells, place, (eight, |scale| scale, FINE_BLOCK)),
+        }
     }
 
     /// Memory that it takes.

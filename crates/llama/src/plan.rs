@@ -5,6 +5,8 @@ use contract::TokenId;
 /// Tokens of several sequences, and where their caches are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
+    /// Tokens to a block of the cache.
+    pub block_size: usize,
     /// Of all rows, one after the other.
     pub tokens: Vec<TokenId>,
     pub rows: Vec<PlanRow>,
@@ -28,6 +30,13 @@ pub struct PlanRow {
 }
 
 impl Plan {
+    pub fn new(block_size: usize) -> Self {
+        Self {
+            block_size,
+            ..Self::default()
+        }
+    }
+
     pub fn clear(&mut self) {
         self.tokens.clear();
         self.rows.clear();

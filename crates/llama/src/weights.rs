@@ -13,10 +13,10 @@ pub enum WeightsError {
     Load(#[from] LoadError),
     #[error("tensor `{tensor}`: {error}")]
     Tensor { tensor: String, error: MatrixError },
-    #[error("tensor `{tensor}` is missing")]
-    Missing { tensor: String },
     #[error(transparent)]
     Memory(#[from] OutOfMemory),
+    #[error("no threads: {0}")]
+    Threads(std::io::Error),
 }
 
 /// One decoder layer.

@@ -8,7 +8,7 @@ use crate::format::Format;
 use crate::matrix::{BLOCK, Matrix, Packer};
 
 /// A row-major matrix's bytes in a format: any bytes, but scales that are small numbers.
-fn stored(format: Format, rows: usize, columns: usize, seed: u64) -> Vec<u8> {
+pub(crate) fn stored(format: Format, rows: usize, columns: usize, seed: u64) -> Vec<u8> {
     let mut state = seed;
     let mut next = || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

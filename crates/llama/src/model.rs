@@ -1,0 +1,127 @@
+//! A model that computes: tokens and block tables in, distributions out.
+//!
+//! A step is a sequence of phases; in each, members of the team take their share of rows,
+//! stripes or heads, and all wait for each other. What a token gets does not depend on what
+//! else is in the step: every sum has one order, whoever computes it.
+
+#![expect(
+    unsafe_code,
+    reason = "members of a team share buffers by rows, stripes and heads"
+)]
+
+mod phases;
+#[cfg(test)]
+mod tests;
+mod workspace;
+
+use contract::TokenId;
+
+use self::phases::Phases;
+use self::workspace::Workspace;
+use crate::cache::KvCache;
+use crate::checkpoint::Checkpoint;
+use crate::config::ModelConfig;
+use crate::kernels::Isa;
+use crate::plan::Plan;
+use crate::rope::Rope;
+use crate::team::Team;
+use crate::weights::{self, Weights, WeightsError};
+
+/// What a model is given to work with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelOptions {
+    /// Tokens to a block.
+    pub block_size: usize,
+    pub blocks: usize,
+    /// Tokens in one step.
+    pub step_tokens: usize,
+    /// Distributions in one step.
+    pub outputs: usize,
+    /// Longest sequence.
+    pub context: usize,
+    pub threads: usize,
+    pub isa: Isa,
+}
+
+/// A loaded model with its cache.
+#[derive(Debug)]
+pub struct Model {
+    config: ModelConfig,
+    weights: Weights,
+    rope: Rope,
+    cache: KvCache,
+    workspace: Workspace,
+    team: Team,
+    options: ModelOptions,
+}
+
+impl Model {
+    /// Loads a checkpoint. `progress` is told how many more bytes are done.
+    pub fn load(
+        checkpoint: &Checkpoint,
+        options: ModelOptions,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Self, WeightsError> {
+        let config = checkpoint.config().clone();
+        let weights = weights::load(checkpoint, progress)?;
+        Ok(Self {
+            rope: Rope::new(&config, options.context),
+            cache: KvCache::new(&config, options.block_size, options.blocks)?,
+            workspace: Workspace::new(&config, &options)?,
+            team: Team::new(options.threads).map_err(WeightsError::Threads)?,
+            config,
+            weights,
+            options,
+        })
+    }
+
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    pub fn options(&self) -> &ModelOptions {
+        &self.options
+    }
+
+    /// Memory of the weights.
+    pub fn weight_bytes(&self) -> usize {
+        self.weights.bytes()
+    }
+
+    /// Memory of one block.
+    pub fn block_bytes(config: &ModelConfig, block_size: usize) -> usize {
+        KvCache::block_bytes(config, block_size)
+    }
+
+    /// Computes a step. Afterwards [`logits`](Self::logits) has a row for each output.
+    pub fn forward(&mut self, plan: &Plan) {
+        assert!(plan.tokens.len() <= self.options.step_tokens, "tokens fit");
+        assert!(plan.outputs.len() <= self.options.outputs, "outputs fit");
+        self.workspace.prepare(&self.config, plan);
+        let mut phases = Phases {
+            config: &self.config,
+            rope: &self.rope,
+            cache: &self.cache,
+            space: &self.workspace,
+            isa: self.options.isa,
+            plan,
+            team: &mut self.team,
+        };
+        phases.embed(&self.weights);
+        for (index, layer) in self.weights.layers.iter().enumerate() {
+            phases.attention(index, layer);
+            phases.feed_forward(layer);
+        }
+        phases.distributions(&self.weights);
+    }
+
+    /// The distribution after output `index` of the last plan, as logarithms without a sum.
+    pub fn logits(&self, index: usize) -> &[f32] {
+        &self.workspace.logits.row(index)[..self.config.vocabulary]
+    }
+
+    /// Whether a token is in the vocabulary.
+    pub fn knows(&self, token: TokenId) -> bool {
+        (token as usize) < self.config.vocabulary
+    }
+}

@@ -1,0 +1,1 @@
+//! Logits are those of transformers, and do not depend on company.
