@@ -1,0 +1,60 @@
+"""What the makers of golden values share: random weights, runs of a model, compact files."""
+
+import json
+import pathlib
+
+import torch
+
+GOLDEN = pathlib.Path(__file__).parents[2] / "crates/llama/tests/golden"
+PROMPT_TOKENS = 40
+GREEDY_TOKENS = 24
+# A smaller gap between the best two logits could be bridged by another order of additions.
+SMALLEST_MARGIN = 0.02
+
+
+class Random:
+    """Weights with a spread: flat logits and flat attention would hide mistakes."""
+
+    def __init__(self, seed):
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def normal(self, *shape):
+        return torch.randn(shape, generator=self.generator)
+
+    def matrix(self, rows, columns, gain=1.0):
+        """Keeps the size of what goes through, times `gain`."""
+        return self.normal(rows, columns) * gain / columns**0.5
+
+    def norm(self, width):
+        return 1.0 + 0.25 * self.normal(width)
+
+    def tokens(self, count, vocabulary):
+        return torch.randint(vocabulary, (count,), generator=self.generator).tolist()
+
+
+@torch.no_grad()
+def run(model, tokens):
+    """Logits of every position, and the residual stream on entry to every layer."""
+    output = model(torch.tensor([tokens]), output_hidden_states=True, use_cache=False)
+    # The last one has gone through the final norm, and is no entry to a layer.
+    entries = [hidden[0] for hidden in output.hidden_states[:-1]]
+    return output.logits[0], entries
+
+
+def margin(logits):
+    best = torch.topk(logits, 2).values
+    return (best[0] - best[1]).item()
+
+
+def numbers(values):
+    return [round(value, 5) for value in values.tolist()]
+
+
+def dump(path, value):
+    """One line for each key, and no spaces that nobody reads."""
+    lines = [f"{json.dumps(key)}:{json.dumps(value[key], separators=(',', ':'))}" for key in value]
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def dump_config(path, config):
+    path.write_text(json.dumps(config, indent=2) + "\n")
