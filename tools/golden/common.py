@@ -4,6 +4,7 @@ import json
 import pathlib
 
 import torch
+from safetensors.torch import save_file
 
 GOLDEN = pathlib.Path(__file__).parents[2] / "crates/llama/tests/golden"
 PROMPT_TOKENS = 40
@@ -58,3 +59,9 @@ def dump(path, value):
 
 def dump_config(path, config):
     path.write_text(json.dumps(config, indent=2) + "\n")
+
+
+def save(tensors, path):
+    save_file(tensors, path, {"format": "pt"})
+    # Written for its owner alone otherwise.
+    path.chmod(0o644)

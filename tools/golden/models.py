@@ -9,11 +9,10 @@ import json
 import shutil
 
 import torch
-from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM
 
 from common import GOLDEN, GREEDY_TOKENS, PROMPT_TOKENS, SMALLEST_MARGIN
-from common import Random, dump, dump_config, margin, numbers, run
+from common import Random, dump, dump_config, margin, numbers, run, save
 
 VOCABULARY = 128
 POSITIONS = [0, 1, 7, 20, 36, 37, 38, 39]
@@ -136,7 +135,7 @@ def write(folder, config, tensors, files):
     folder.mkdir(parents=True)
     dump_config(folder / "config.json", config)
     if files == 1:
-        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+        save(tensors, folder / "model.safetensors")
         return
     names = sorted(tensors)
     cut = len(names) // files + 1
@@ -144,7 +143,7 @@ def write(folder, config, tensors, files):
     for part in range(files):
         file = f"model-{part + 1:05}-of-{files:05}.safetensors"
         of_part = names[part * cut : (part + 1) * cut]
-        save_file({name: tensors[name] for name in of_part}, folder / file, {"format": "pt"})
+        save({name: tensors[name] for name in of_part}, folder / file)
         where |= {name: file for name in of_part}
     size = sum(tensor.nbytes for tensor in tensors.values())
     index = {"metadata": {"total_size": size}, "weight_map": where}
