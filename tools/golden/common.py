@@ -52,9 +52,15 @@ def numbers(values):
 
 
 def dump(path, value):
-    """One line for each key, and no spaces that nobody reads."""
-    lines = [f"{json.dumps(key)}:{json.dumps(value[key], separators=(',', ':'))}" for key in value]
+    """One line for each key or case, and no spaces that nobody reads."""
+    lines = [f"{json.dumps(key)}:{compact(value[key])}" for key in value]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def compact(value):
+    if isinstance(value, list) and isinstance(value[0], dict):
+        return "[\n" + ",\n".join(map(compact, value)) + "\n]"
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def dump_config(path, config):
