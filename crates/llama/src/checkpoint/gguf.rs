@@ -26,7 +26,7 @@ const LONGEST_NAME: u64 = 1 << 10;
 #[derive(Debug)]
 pub struct Gguf {
     pub(super) file: SourceFile,
-    metadata: BTreeMap<String, Value>,
+    pub(super) metadata: BTreeMap<String, Value>,
     /// By the file's own names.
     tensors: BTreeMap<String, Placed>,
 }

@@ -55,6 +55,20 @@ impl Value {
         }
     }
 
+    pub fn bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(set) => Some(*set),
+            Self::Unsigned(_)
+            | Self::Signed(_)
+            | Self::Float(_)
+            | Self::String(_)
+            | Self::Strings(_)
+            | Self::Integers(_)
+            | Self::Floats(_)
+            | Self::Skipped => None,
+        }
+    }
+
     pub fn string(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),
