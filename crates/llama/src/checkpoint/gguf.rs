@@ -2,6 +2,8 @@
 
 mod cursor;
 mod model;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::Path;
