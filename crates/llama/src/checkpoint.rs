@@ -121,6 +121,12 @@ impl Checkpoint {
         self.tensors.get(name).map(|stored| &stored.info)
     }
 
+    /// All tensors of the model with their names.
+    pub fn tensors(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
+        let each = self.tensors.iter();
+        each.map(|(name, stored)| (name.as_str(), &stored.info))
+    }
+
     /// The tokenizer of a GGUF file. A folder has its own as a file.
     pub fn tokenizer(&self) -> Result<Option<GgufTokenizer>, LoadError> {
         tokenizer::build(&self.metadata, self.config.vocabulary)

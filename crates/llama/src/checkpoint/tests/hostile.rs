@@ -66,9 +66,8 @@ fn use_gguf(bytes: Vec<u8>) {
     };
     let _ = opened.tokenizer();
     let mut bytes = Vec::new();
-    let names: Vec<String> = opened.tensors.keys().cloned().collect();
-    for name in names {
-        let info = opened.read(&name, &mut bytes).unwrap();
+    for (name, info) in opened.tensors() {
+        assert_eq!(&opened.read(name, &mut bytes).unwrap(), info);
         let row = info.format.bytes_for(info.columns).unwrap();
         assert_eq!(row * info.rows, bytes.len());
         info.format
