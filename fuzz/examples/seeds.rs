@@ -23,6 +23,7 @@ fn main() -> io::Result<()> {
     engines()?;
     dynamo()?;
     peers()?;
+    models()?;
     router()
 }
 
@@ -307,6 +308,89 @@ fn dynamo() -> io::Result<()> {
     )
 }
 
+/// Tensors of the smallest model: their names in GGUF, rows and columns.
+const TENSORS: [(&str, u64, u64); 11] = [
+    ("token_embd", 4, 2),
+    ("output_norm", 1, 2),
+    ("blk.0.attn_norm", 1, 2),
+    ("blk.0.attn_q", 2, 2),
+    ("blk.0.attn_k", 2, 2),
+    ("blk.0.attn_v", 2, 2),
+    ("blk.0.attn_output", 2, 2),
+    ("blk.0.ffn_norm", 1, 2),
+    ("blk.0.ffn_gate", 2, 2),
+    ("blk.0.ffn_up", 2, 2),
+    ("blk.0.ffn_down", 2, 2),
+];
+
+fn models() -> io::Result<()> {
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+    let array = |kind: u32, values: &[Vec<u8>]| {
+        let count = (values.len() as u64).to_le_bytes();
+        [&kind.to_le_bytes()[..], &count, &values.concat()].concat()
+    };
+    let mut values = vec![
+        ("general.architecture", 8, text("llama")),
+        ("tokenizer.ggml.model", 8, text("gpt2")),
+        ("tokenizer.ggml.pre", 8, text("llama-bpe")),
+        (
+            "tokenizer.ggml.tokens",
+            9,
+            array(8, &["<e>", "a", "b", "ab"].map(text)),
+        ),
+        (
+            "tokenizer.ggml.token_type",
+            9,
+            array(5, &[3_u32, 1, 1, 1].map(|kind| kind.to_le_bytes().to_vec())),
+        ),
+        ("tokenizer.ggml.merges", 9, array(8, &[text("a b")])),
+        (
+            "llama.attention.layer_norm_rms_epsilon",
+            6,
+            1e-5_f32.to_le_bytes().to_vec(),
+        ),
+    ];
+    for (key, number) in [
+        ("llama.block_count", 1_u32),
+        ("llama.context_length", 8),
+        ("llama.embedding_length", 2),
+        ("llama.feed_forward_length", 2),
+        ("llama.attention.head_count", 1),
+        ("tokenizer.ggml.bos_token_id", 0),
+        ("general.alignment", 8),
+    ] {
+        values.push((key, 4, number.to_le_bytes().to_vec()));
+    }
+    let mut file = [&b"GGUF"[..], &3_u32.to_le_bytes()].concat();
+    file.extend((TENSORS.len() as u64).to_le_bytes());
+    file.extend((values.len() as u64).to_le_bytes());
+    for (key, kind, value) in values {
+        file.extend([text(key), u32::to_le_bytes(kind).to_vec(), value].concat());
+    }
+    let mut offset = 0_u64;
+    for (name, rows, columns) in TENSORS {
+        file.extend(text(&format!("{name}.weight")));
+        file.extend(2_u32.to_le_bytes());
+        file.extend([columns, rows].map(u64::to_le_bytes).concat());
+        file.extend(0_u32.to_le_bytes());
+        file.extend(offset.to_le_bytes());
+        offset += rows * columns * 4;
+    }
+    file.resize(file.len().next_multiple_of(8) + offset as usize, 0);
+    write("gguf", "llama", b"", &file)?;
+    let header = json!({"d2t": {"dtype": "I64", "shape": [1], "data_offsets": [0, 8]},
+        "w": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [8, 20]}});
+    let file = [text(&header.to_string()), vec![7; 20]].concat();
+    write("safetensors", "two", &[0], &file)?;
+    let config = json!({"architectures": ["LlamaForCausalLM"], "model_type": "llama",
+        "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "vocab_size": 4,
+        "num_attention_heads": 2, "max_position_embeddings": 8, "rms_norm_eps": 1e-5,
+        "rope_parameters": {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0,
+        "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192}});
+    write("safetensors", "config", &[1], config.to_string().as_bytes())
+}
+
 /// The bytes are decisions, see the target.
 fn router() -> io::Result<()> {
     // Worker 0 stores four blocks, requests follow them, some end and worker 1 leaves.
@@ -357,12 +441,19 @@ fn router() -> io::Result<()> {
 fn peers() -> io::Result<()> {
     use zmtp::codec::{Kind, encode, encode_message, greeting, ready};
     for (name, kind, parts) in [
-        ("publisher", Kind::Pub, &[&b"kv"[..], &[0; 8], &[7; 260]][..]),
+        (
+            "publisher",
+            Kind::Pub,
+            &[&b"kv"[..], &[0; 8], &[7; 260]][..],
+        ),
         ("listener", Kind::Sub, &[&b"\x01kv"[..]][..]),
     ] {
         let mut frames = bytes::BytesMut::new();
         encode(&ready(kind), &mut frames);
-        let parts: Vec<_> = parts.iter().map(|part| bytes::Bytes::from(part.to_vec())).collect();
+        let parts: Vec<_> = parts
+            .iter()
+            .map(|part| bytes::Bytes::from(part.to_vec()))
+            .collect();
         encode_message(&parts, &mut frames);
         write("zmtp", name, &[5], &frames)?;
     }

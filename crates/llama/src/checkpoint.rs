@@ -10,6 +10,7 @@ mod safetensors;
 mod source;
 #[cfg(test)]
 mod tests;
+mod tokenizer;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,6 +23,7 @@ use source::SourceFile;
 pub use gguf::{Gguf, Value};
 pub use safetensors::{Dtype, SafeTensor, SafeTensors};
 pub use source::Source;
+pub use tokenizer::GgufTokenizer;
 
 /// Why a model cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +59,8 @@ pub struct Checkpoint {
     name: String,
     files: Vec<SourceFile>,
     tensors: BTreeMap<String, Stored>,
+    /// Of a GGUF file.
+    metadata: BTreeMap<String, Value>,
 }
 
 impl Checkpoint {
@@ -75,6 +79,7 @@ impl Checkpoint {
             name: path.display().to_string(),
             files,
             tensors,
+            metadata: BTreeMap::new(),
         }
         .complete()
     }
@@ -89,6 +94,7 @@ impl Checkpoint {
             name,
             files: vec![file.file],
             tensors,
+            metadata: file.metadata,
         }
         .complete()
     }
@@ -113,6 +119,18 @@ impl Checkpoint {
     /// By Hugging Face's name, such as `model.layers.0.self_attn.q_proj.weight`.
     pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
         self.tensors.get(name).map(|stored| &stored.info)
+    }
+
+    /// All tensors of the model with their names.
+    pub fn tensors(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
+        let each = self.tensors.iter();
+        each.map(|(name, stored)| (name.as_str(), &stored.info))
+    }
+
+    /// The tokenizer of a GGUF file. A folder has its own as a file.
+    pub fn tokenizer(&self) -> Result<Option<GgufTokenizer>, LoadError> {
+        tokenizer::build(&self.metadata, self.config.vocabulary)
+            .map_err(|detail| self.error(detail))
     }
 
     /// Bytes of all tensors as they are stored: what reading every one of them takes.

@@ -2,6 +2,8 @@
 
 mod cursor;
 mod model;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +28,7 @@ const LONGEST_NAME: u64 = 1 << 10;
 #[derive(Debug)]
 pub struct Gguf {
     pub(super) file: SourceFile,
-    metadata: BTreeMap<String, Value>,
+    pub(super) metadata: BTreeMap<String, Value>,
     /// By the file's own names.
     tensors: BTreeMap<String, Placed>,
 }

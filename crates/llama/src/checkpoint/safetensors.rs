@@ -2,6 +2,9 @@
 //!
 //! Wider than what a model needs: heads for speculation keep integers and truth values too.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::Path;

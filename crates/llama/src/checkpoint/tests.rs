@@ -1,6 +1,7 @@
 //! What both kinds of files have in common: names, shapes, bytes.
 
 pub(crate) mod build;
+mod hostile;
 
 use std::fs;
 

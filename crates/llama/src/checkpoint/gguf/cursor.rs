@@ -6,7 +6,7 @@
 use crate::checkpoint::source::SourceFile;
 
 /// Vocabularies take some ten million bytes; no header is near this.
-const LARGEST_HEADER: u64 = 128 << 20;
+const LARGEST_HEADER: u64 = 64 << 20;
 const PIECE: u64 = 64 << 10;
 /// Arrays of arrays have no use that we know.
 const DEEPEST: usize = 4;
@@ -22,7 +22,8 @@ pub enum Value {
     Strings(Vec<String>),
     Integers(Vec<i64>),
     Floats(Vec<f32>),
-    /// Arrays that nobody asks for: of arrays, truth values, or numbers of 64 bits.
+    /// An array that nobody asks for: only numbers of 32 bits and strings are kept, so that
+    /// a value takes little more room than its bytes.
     Skipped,
 }
 
@@ -47,6 +48,20 @@ impl Value {
             Self::Unsigned(_)
             | Self::Signed(_)
             | Self::Bool(_)
+            | Self::String(_)
+            | Self::Strings(_)
+            | Self::Integers(_)
+            | Self::Floats(_)
+            | Self::Skipped => None,
+        }
+    }
+
+    pub fn bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(set) => Some(*set),
+            Self::Unsigned(_)
+            | Self::Signed(_)
+            | Self::Float(_)
             | Self::String(_)
             | Self::Strings(_)
             | Self::Integers(_)
@@ -212,21 +227,19 @@ impl<'a> Cursor<'a> {
             Kind::F32 => {
                 Value::Floats(self.many(count, |from| Ok(f32::from_le_bytes(from.bytes()?)))?)
             }
-            Kind::U8 => Value::Integers(self.many(count, |from| Ok(from.bytes::<1>()?[0].into()))?),
-            Kind::I8 => Value::Integers(
-                self.many(count, |from| Ok(i8::from_le_bytes(from.bytes()?).into()))?,
-            ),
-            Kind::U16 => Value::Integers(
-                self.many(count, |from| Ok(u16::from_le_bytes(from.bytes()?).into()))?,
-            ),
-            Kind::I16 => Value::Integers(
-                self.many(count, |from| Ok(i16::from_le_bytes(from.bytes()?).into()))?,
-            ),
             Kind::U32 => Value::Integers(self.many(count, |from| Ok(from.u32()?.into()))?),
             Kind::I32 => Value::Integers(
                 self.many(count, |from| Ok(i32::from_le_bytes(from.bytes()?).into()))?,
             ),
-            Kind::Bool | Kind::Array | Kind::U64 | Kind::I64 | Kind::F64 => {
+            Kind::U8
+            | Kind::I8
+            | Kind::U16
+            | Kind::I16
+            | Kind::Bool
+            | Kind::Array
+            | Kind::U64
+            | Kind::I64
+            | Kind::F64 => {
                 for _ in 0..count {
                     self.value_of(kind, depth + 1)?;
                 }
