@@ -107,7 +107,7 @@ pub struct Row<'a> {
     pub start: usize,
     /// Tokens to compute, from `start`.
     pub count: usize,
-    /// Tokens to draft behind them and to verify in the same step.
+    /// Tokens that may be drafted behind them and verified in the same step.
     pub drafts: usize,
     /// Where the sequence's cache is; covers `start + count + drafts` tokens.
     pub blocks: &'a [BlockId],
@@ -158,6 +158,8 @@ pub struct RowOutput {
     pub tokens: SmallVec<[TokenId; 4]>,
     /// Parallel to `tokens`, or empty.
     pub logprobs: Vec<TokenLogprob>,
+    /// Tokens that were drafted: no more than the row had room for.
+    pub drafted: usize,
 }
 
 impl StepOutput {
@@ -166,11 +168,11 @@ impl StepOutput {
     pub fn check(self, batch: &Batch<'_>) -> Result<Self, ExecutorError> {
         let fits = |(row, output): (&Row<'_>, &RowOutput)| {
             let expected = if row.samples() {
-                1..=1 + row.drafts
+                1..=1 + output.drafted
             } else {
                 0..=0
             };
-            expected.contains(&output.tokens.len())
+            output.drafted <= row.drafts && expected.contains(&output.tokens.len())
         };
         if self.rows.len() == batch.rows.len() && batch.rows.iter().zip(&self.rows).all(fits) {
             Ok(self)

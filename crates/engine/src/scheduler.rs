@@ -166,6 +166,9 @@ impl Scheduler {
                 count,
                 drafts,
             } = self.planned[index];
+            let drafted = row.drafted;
+            // Room that the executor did not use.
+            self.totals.decode_tokens -= drafts - drafted;
             let sequence = self.slots[slot].as_mut().expect("planned slots are taken");
             let was_started = sequence.timings.first_token.is_some();
             let progress = sequence.advance(count, row, now);
@@ -176,7 +179,7 @@ impl Scheduler {
                     .push(Milestone::first_token(&sequence.timings, now));
             }
             self.counters
-                .record_output(progress.chunk.tokens.len(), drafts, progress.accepted);
+                .record_output(progress.chunk.tokens.len(), drafted, progress.accepted);
             self.hand_over(slot, progress.chunk, now);
         }
         self.counters.steps += 1;

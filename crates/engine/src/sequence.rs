@@ -171,6 +171,7 @@ impl Sequence {
         let RowOutput {
             mut tokens,
             mut logprobs,
+            drafted: _,
         } = output;
         self.computed += count;
         // Accepted drafts were computed when they were verified.

@@ -114,6 +114,7 @@ impl SimExecutor {
         RowOutput {
             tokens,
             logprobs: Vec::new(),
+            drafted: row.drafts,
         }
     }
 

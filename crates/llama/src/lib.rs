@@ -5,26 +5,36 @@
 //! | [`config`] | what a model's files say of its shape |
 //! | [`format`] | how numbers are stored, and what they stand for |
 //! | [`checkpoint`] | a model's files: Hugging Face folders and GGUF |
-//! | `matrix` | weights in memory, in the order of the kernels |
+//! | `matrix`, `weights` | weights in memory, in the order of the kernels |
 //! | [`kernels`] | arithmetic, for each kind of processor |
-//! | `team` | threads that work on one step |
+//! | `team`, `buffer` | threads that work on one step, and what they share |
+//! | [`plan`] | one step as plain data: what any device needs |
+//! | [`model`] | computes a step: `rope`, `cache` |
+//! | `sampler` | from a distribution to a token |
+//! | [`speculation`] | guessing tokens ahead without changing what is said |
+//! | [`executor`] | all of it behind the engine's seam |
 
-pub mod checkpoint;
-pub mod config;
-pub mod format;
-pub mod kernels;
 mod buffer;
 mod cache;
+pub mod checkpoint;
+pub mod config;
+pub mod executor;
+pub mod format;
+pub mod kernels;
 mod matrix;
 pub mod model;
 pub mod plan;
 mod rope;
+mod sampler;
+pub mod speculation;
 mod team;
 mod weights;
 
 pub use checkpoint::{Checkpoint, LoadError};
 pub use config::ModelConfig;
+pub use executor::{ExecutorOptions, LlamaExecutor, Speculation};
 pub use format::Format;
 pub use kernels::Isa;
 pub use model::{Model, ModelOptions};
 pub use plan::Plan;
+pub use weights::WeightsError;

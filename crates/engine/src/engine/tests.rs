@@ -322,6 +322,7 @@ impl Executor for Failing {
             let row = |slot: usize| RowOutput {
                 tokens: [mix(0, slot as u64, 0) as u32].as_slice().into(),
                 logprobs: Vec::new(),
+                drafted: 0,
             };
             return Ok(StepOutput {
                 rows: batch.rows.iter().map(|r| row(r.slot)).collect(),

@@ -184,6 +184,7 @@ pub(super) fn answer(row: &Row<'_>) -> RowOutput {
     RowOutput {
         tokens,
         logprobs: Vec::new(),
+        drafted: row.drafts,
     }
 }
 

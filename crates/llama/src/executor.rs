@@ -1,0 +1,199 @@
+//! The engine's executor that really computes.
+//!
+//! A thread of its own owns the model; the asynchronous side hands it one step at a time as
+//! plain data and waits. Buffers travel back and forth and are used again.
+
+mod steps;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+
+use contract::{GenerateRequest, TokenId};
+use engine::executor::SequenceId;
+use engine::{Batch, Executor, ExecutorError, Limits, StepOutput};
+use tokio::sync::oneshot;
+
+use self::steps::Steps;
+use crate::checkpoint::Checkpoint;
+use crate::model::{Model, ModelOptions};
+use crate::weights::WeightsError;
+
+/// How drafts are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Speculation {
+    #[default]
+    None,
+    /// What followed the same tokens earlier in the text.
+    Ngram,
+}
+
+impl Speculation {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Ngram => "ngram",
+        }
+    }
+}
+
+/// How a worker runs its model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecutorOptions {
+    pub slots: usize,
+    pub model: ModelOptions,
+    pub speculation: Speculation,
+    /// Most tokens drafted for a sequence in a step.
+    pub drafts: usize,
+}
+
+/// A step on its way to the thread.
+#[derive(Debug)]
+struct Job {
+    input: StepInput,
+    reply: oneshot::Sender<(StepInput, Result<StepOutput, ExecutorError>)>,
+}
+
+/// What the thread must know of a batch, without borrowing from the scheduler.
+#[derive(Debug, Default)]
+struct StepInput {
+    /// All tokens of all rows that sample, and the new ones of the others.
+    tokens: Vec<TokenId>,
+    blocks: Vec<u32>,
+    rows: Vec<RowInput>,
+}
+
+#[derive(Debug)]
+struct RowInput {
+    sequence: SequenceId,
+    slot: usize,
+    /// Its tokens in [`StepInput::tokens`], known from position `known_from` on.
+    first: usize,
+    length: usize,
+    known_from: usize,
+    start: usize,
+    count: usize,
+    drafts: usize,
+    first_block: usize,
+    block_count: usize,
+    /// What it is to say; none in the middle of a prefill.
+    request: Option<GenerateRequest>,
+}
+
+/// A model behind the engine's seam.
+#[derive(Debug)]
+pub struct LlamaExecutor {
+    limits: Limits,
+    jobs: mpsc::Sender<Job>,
+    /// Kept between steps for its memory.
+    spare: StepInput,
+}
+
+impl LlamaExecutor {
+    /// Loads the model and starts its thread. `progress` is told how many more bytes are done.
+    pub fn load(
+        path: &Path,
+        options: ExecutorOptions,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Self, WeightsError> {
+        let checkpoint = Checkpoint::open(path)?;
+        let model = Model::load(&checkpoint, options.model.clone(), progress)?;
+        Self::new(model, options)
+    }
+
+    pub fn new(model: Model, options: ExecutorOptions) -> Result<Self, WeightsError> {
+        let shape = &options.model;
+        let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+        let draft_tokens = match options.speculation {
+            Speculation::None => 0,
+            Speculation::Ngram => options.drafts,
+        };
+        let limits = Limits {
+            block_size: number(shape.block_size),
+            total_blocks: number(shape.blocks),
+            slots: number(options.slots),
+            max_step_tokens: number(shape.step_tokens),
+            max_context_tokens: number(shape.context),
+            draft_tokens: number(draft_tokens),
+            intake_steps: 0,
+            resident_bytes: model.weight_bytes() as u64,
+            block_bytes: Model::block_bytes(model.config(), shape.block_size) as u64,
+        };
+        let (jobs, inbox) = mpsc::channel::<Job>();
+        let mut steps = Steps::new(model, &options);
+        thread::Builder::new()
+            .name("llama-0".to_owned())
+            .spawn(move || {
+                for Job { input, reply } in inbox {
+                    let output = steps.run(&input);
+                    // Nobody waits once the engine is gone.
+                    let _ = reply.send((input, output));
+                }
+            })
+            .map_err(WeightsError::Threads)?;
+        Ok(Self {
+            limits,
+            jobs,
+            spare: StepInput::default(),
+        })
+    }
+}
+
+impl StepInput {
+    fn fill(&mut self, batch: &Batch<'_>) {
+        self.tokens.clear();
+        self.blocks.clear();
+        self.rows.clear();
+        for row in &batch.rows {
+            let (first, first_block) = (self.tokens.len(), self.blocks.len());
+            // Only who says something needs to know what was said.
+            let known_from = if row.samples() { 0 } else { row.start };
+            let tokens = &row.tokens[known_from..row.start + row.count];
+            self.tokens.extend_from_slice(tokens);
+            self.blocks.extend(row.blocks.iter().map(|block| block.0));
+            self.rows.push(RowInput {
+                sequence: row.sequence,
+                slot: row.slot,
+                first,
+                length: tokens.len(),
+                known_from,
+                start: row.start,
+                count: row.count,
+                drafts: row.drafts,
+                first_block,
+                block_count: self.blocks.len() - first_block,
+                request: row.samples().then(|| row.request.clone()),
+            });
+        }
+    }
+
+    /// What is known of a row's tokens.
+    fn tokens_of(&self, row: &RowInput) -> &[TokenId] {
+        &self.tokens[row.first..row.first + row.length]
+    }
+
+    fn blocks_of(&self, row: &RowInput) -> &[u32] {
+        &self.blocks[row.first_block..row.first_block + row.block_count]
+    }
+}
+
+impl Executor for LlamaExecutor {
+    fn limits(&self) -> Limits {
+        self.limits.clone()
+    }
+
+    async fn step(&mut self, batch: &Batch<'_>) -> Result<StepOutput, ExecutorError> {
+        let gone = || ExecutorError::Device {
+            detail: "the thread that computes has ended".to_owned(),
+        };
+        let mut input = std::mem::take(&mut self.spare);
+        input.fill(batch);
+        let (reply, answer) = oneshot::channel();
+        self.jobs.send(Job { input, reply }).map_err(|_| gone())?;
+        let (input, output) = answer.await.map_err(|_| gone())?;
+        self.spare = input;
+        output
+    }
+}

@@ -1,0 +1,193 @@
+//! One step on the thread that computes: draft, compute, draw.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Instant;
+
+use contract::{GenerateRequest, TokenId};
+use engine::executor::{RowOutput, SequenceId, may_stop};
+use engine::{ExecutorError, StepOutput};
+
+use super::{ExecutorOptions, RowInput, Speculation, StepInput};
+use crate::model::Model;
+use crate::plan::Plan;
+use crate::sampler::{Draw, NotFinite, Sampler, log_probabilities};
+use crate::speculation::pace::{Acceptance, Pace};
+use crate::speculation::{accept, ngram};
+
+pub(super) struct Steps {
+    model: Model,
+    plan: Plan,
+    sampler: Sampler,
+    speculation: Speculation,
+    pace: Pace,
+    /// What is known of the sequence in each slot.
+    slots: Vec<Option<(SequenceId, Acceptance)>>,
+    /// For each row of the step.
+    drafts: Vec<Vec<TokenId>>,
+}
+
+impl Steps {
+    pub(super) fn new(model: Model, options: &ExecutorOptions) -> Self {
+        Self {
+            plan: Plan::new(options.model.block_size),
+            sampler: Sampler::default(),
+            speculation: options.speculation,
+            pace: Pace::new(options.drafts),
+            slots: vec![None; options.slots],
+            drafts: Vec::new(),
+            model,
+        }
+    }
+
+    pub(super) fn run(&mut self, input: &StepInput) -> Result<StepOutput, ExecutorError> {
+        let unknown = |token: &&TokenId| !self.model.knows(**token);
+        if let Some(token) = input.tokens.iter().find(unknown) {
+            return Err(ExecutorError::Device {
+                detail: format!("token {token} is not in the model's vocabulary"),
+            });
+        }
+        let began = Instant::now();
+        self.draft(input);
+        let drafted = Instant::now();
+        self.plan.clear();
+        for (row, drafts) in input.rows.iter().zip(&self.drafts) {
+            let start = row.start - row.known_from;
+            let new = &input.tokens_of(row)[start..start + row.count];
+            let outputs = match row.request {
+                Some(_) => 1 + drafts.len(),
+                None => 0,
+            };
+            self.plan.push(
+                new.iter().chain(drafts).copied(),
+                row.start,
+                input.blocks_of(row).iter().copied(),
+                outputs,
+            );
+        }
+        self.model.forward(&self.plan);
+        let seconds = drafted.elapsed().as_secs_f64();
+        let output = self.draw(input).map_err(|error| ExecutorError::Device {
+            detail: error.to_string(),
+        })?;
+        if input.rows.iter().all(|row| row.count == 1) {
+            let guesses = self.drafts.iter().map(Vec::len).sum();
+            let guessing = (drafted - began).as_secs_f64();
+            self.pace
+                .observe(self.plan.tokens.len(), seconds, guesses, guessing);
+        }
+        Ok(output)
+    }
+
+    /// Guesses for the rows that have room for them.
+    fn draft(&mut self, input: &StepInput) {
+        self.drafts.iter_mut().for_each(Vec::clear);
+        self.drafts.resize_with(input.rows.len(), Vec::new);
+        // With a prompt in the step, guesses would only make others wait.
+        let decoding = input.rows.iter().all(|row| row.count == 1);
+        if self.speculation == Speculation::None || !decoding {
+            return;
+        }
+        for row in &input.rows {
+            let slot = &mut self.slots[row.slot];
+            if slot.is_none_or(|(sequence, _)| sequence != row.sequence) {
+                *slot = Some((row.sequence, Acceptance::default()));
+            }
+        }
+        let known = input.rows.iter().filter_map(|row| self.slots[row.slot].as_ref());
+        let most = self.pace.choose(known.map(|(_, acceptance)| acceptance));
+        for (row, drafts) in input.rows.iter().zip(&mut self.drafts) {
+            let room = row.drafts.min(most);
+            match self.speculation {
+                Speculation::None => {}
+                Speculation::Ngram => ngram::draft(input.tokens_of(row), room, drafts),
+            }
+        }
+    }
+
+    fn draw(&mut self, input: &StepInput) -> Result<StepOutput, NotFinite> {
+        let mut first = 0;
+        let mut rows = Vec::with_capacity(input.rows.len());
+        for (row, drafts) in input.rows.iter().zip(&self.drafts) {
+            let Some(request) = &row.request else {
+                rows.push(RowOutput::default());
+                continue;
+            };
+            let voice = Voice::new(request, row);
+            let (model, sampler) = (&self.model, &mut self.sampler);
+            let tokens = accept(drafts, |index| {
+                sampler.draw(model.logits(first + index), voice.draw(index))
+            })?;
+            let logprobs = match request.logprobs {
+                None => Vec::new(),
+                Some(top) => tokens
+                    .iter()
+                    .zip(first..)
+                    .map(|(token, output)| {
+                        log_probabilities(model.logits(output), *token, usize::from(top))
+                    })
+                    .collect(),
+            };
+            first += 1 + drafts.len();
+            if let Some((_, acceptance)) = &mut self.slots[row.slot] {
+                acceptance.observe(drafts.len(), tokens.len() - 1);
+            }
+            rows.push(RowOutput {
+                tokens: voice.until_the_end(tokens),
+                logprobs,
+                drafted: drafts.len(),
+            });
+        }
+        Ok(StepOutput { rows })
+    }
+}
+
+/// What a request's draws have in common.
+struct Voice<'a> {
+    request: &'a GenerateRequest,
+    seed: u64,
+    /// Tokens said before this step.
+    said: usize,
+}
+
+impl<'a> Voice<'a> {
+    fn new(request: &'a GenerateRequest, row: &RowInput) -> Self {
+        let seed = request.sampling.seed.unwrap_or_else(|| {
+            // Another worker that takes over must go on with the same draws.
+            let mut hasher = DefaultHasher::new();
+            request.id.hash(&mut hasher);
+            hasher.finish()
+        });
+        Self {
+            request,
+            seed,
+            said: row.start + row.count - request.prompt.len(),
+        }
+    }
+
+    fn draw(&self, index: usize) -> Draw<'a> {
+        let limits = &self.request.limits;
+        let position = self.said + index;
+        Draw {
+            sampling: &self.request.sampling,
+            seed: self.seed,
+            position,
+            forbidden: if may_stop(limits, position) {
+                &[]
+            } else {
+                &limits.eos_tokens
+            },
+        }
+    }
+
+    /// Nothing is said after the token that ends an answer.
+    fn until_the_end(&self, mut tokens: smallvec::SmallVec<[TokenId; 4]>) -> smallvec::SmallVec<[TokenId; 4]> {
+        let limits = &self.request.limits;
+        let ends = |(index, token): (usize, &TokenId)| {
+            may_stop(limits, self.said + index) && limits.eos_tokens.contains(token)
+        };
+        if let Some(end) = tokens.iter().enumerate().position(ends) {
+            tokens.truncate(end + 1);
+        }
+        tokens
+    }
+}

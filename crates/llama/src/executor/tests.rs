@@ -1,0 +1,1 @@
+//! The model under the engine's own scheduler.

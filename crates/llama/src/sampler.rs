@@ -1,0 +1,177 @@
+//! From a distribution to a token.
+//!
+//! A draw depends on the logits, the request's options and (seed, position) alone. Neither
+//! the batch nor speculation can therefore change what is said: a draft is accepted if and
+//! only if it is what would have been drawn anyway. That is rejection sampling for a draft
+//! that is certain of itself: it is accepted with the target's probability, and what comes
+//! instead has the target's distribution without it.
+
+#[cfg(test)]
+mod tests;
+
+use contract::random::{mix, unit};
+use contract::{Sampling, TokenId, TokenLogprob};
+
+/// Separates these draws from others with the same seed.
+const DRAWS: u64 = 0x5a3e;
+/// How many of the likeliest are sorted first; more only if they are needed.
+const FIRST_SORTED: usize = 256;
+
+/// A distribution with a number that is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the model computed a number that is not finite")]
+pub struct NotFinite;
+
+/// What a draw is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Draw<'a> {
+    pub(crate) sampling: &'a Sampling,
+    pub(crate) seed: u64,
+    /// Of the token in the answer.
+    pub(crate) position: usize,
+    /// Tokens that must not come.
+    pub(crate) forbidden: &'a [TokenId],
+}
+
+/// Draws tokens; keeps its memory between draws.
+#[derive(Debug, Default)]
+pub(crate) struct Sampler {
+    /// Scaled logits, likeliest first as far as sorted.
+    candidates: Vec<(f32, TokenId)>,
+    scratch: Vec<f32>,
+}
+
+impl Sampler {
+    pub(crate) fn draw(&mut self, logits: &[f32], draw: Draw<'_>) -> Result<TokenId, NotFinite> {
+        let logits = if draw.forbidden.is_empty() {
+            logits
+        } else {
+            self.scratch.clear();
+            self.scratch.extend_from_slice(logits);
+            for token in draw.forbidden {
+                if let Some(logit) = self.scratch.get_mut(*token as usize) {
+                    *logit = f32::NEG_INFINITY;
+                }
+            }
+            &self.scratch
+        };
+        let largest = largest(logits)?;
+        if draw.sampling.temperature <= 0.0 {
+            let best = logits.iter().position(|logit| *logit == largest);
+            return best.map(|best| best as TokenId).ok_or(NotFinite);
+        }
+        let share = unit(mix(draw.seed, DRAWS, draw.position as u64));
+        let scale = 1.0 / f64::from(draw.sampling.temperature);
+        let weight = |logit: f32| ((f64::from(logit) - f64::from(largest)) * scale).exp();
+        let cut = draw.sampling.top_p < 1.0 || draw.sampling.top_k.is_some_and(|k| k > 0);
+        if !cut {
+            let total: f64 = logits.iter().map(|logit| weight(*logit)).sum();
+            let all = logits.iter().zip(0..).map(|(logit, id)| (weight(*logit), id));
+            return pick(all, share * total).ok_or(NotFinite);
+        }
+        self.candidates.clear();
+        self.candidates.extend(logits.iter().copied().zip(0..));
+        let kept = keep(&mut self.candidates, draw.sampling, weight);
+        let kept = &self.candidates[..kept];
+        let total: f64 = kept.iter().map(|(logit, _)| weight(*logit)).sum();
+        let kept = kept.iter().map(|(logit, id)| (weight(*logit), *id));
+        pick(kept, share * total).ok_or(NotFinite)
+    }
+}
+
+/// The largest logit, if all are numbers.
+fn largest(logits: &[f32]) -> Result<f32, NotFinite> {
+    // A number that is none makes the sum one too, and so does an infinite one.
+    let mut largest = f32::NEG_INFINITY;
+    let mut nan = false;
+    for logit in logits {
+        largest = largest.max(*logit);
+        nan |= logit.is_nan();
+    }
+    if nan || !largest.is_finite() {
+        return Err(NotFinite);
+    }
+    Ok(largest)
+}
+
+/// Sorts the likeliest to the front and says how many of them stay.
+fn keep(
+    candidates: &mut [(f32, TokenId)],
+    sampling: &Sampling,
+    weight: impl Fn(f32) -> f64,
+) -> usize {
+    let likelier = |one: &(f32, TokenId), other: &(f32, TokenId)| {
+        other.0.total_cmp(&one.0).then(one.1.cmp(&other.1))
+    };
+    let top_k = sampling.top_k.filter(|k| *k > 0).map_or(usize::MAX, |k| k as usize);
+    let most = top_k.min(candidates.len());
+    let mut sorted = FIRST_SORTED.min(most);
+    loop {
+        if sorted < candidates.len() {
+            candidates.select_nth_unstable_by(sorted - 1, likelier);
+        }
+        candidates[..sorted].sort_unstable_by(likelier);
+        // The share is one of what the first cut leaves.
+        let total: f64 = if most == candidates.len() {
+            candidates.iter().map(|(logit, _)| weight(*logit)).sum()
+        } else if sorted == most {
+            candidates[..most].iter().map(|(logit, _)| weight(*logit)).sum()
+        } else {
+            f64::INFINITY
+        };
+        let enough = f64::from(sampling.top_p) * total;
+        let mut sum = 0.0;
+        let reached = candidates[..sorted].iter().position(|(logit, _)| {
+            sum += weight(*logit);
+            sum >= enough
+        });
+        match reached {
+            Some(last) => return last + 1,
+            None if sorted == most => return most,
+            None => sorted = (sorted * 8).min(most),
+        }
+    }
+}
+
+/// The token at `place` on a line of the weights.
+fn pick(weights: impl Iterator<Item = (f64, TokenId)>, place: f64) -> Option<TokenId> {
+    let mut sum = 0.0;
+    let mut last = None;
+    for (weight, id) in weights {
+        sum += weight;
+        if weight > 0.0 {
+            last = Some(id);
+        }
+        if place < sum {
+            return Some(id);
+        }
+    }
+    // Rounding can leave the place just behind the end.
+    last
+}
+
+/// The logarithm of `token`'s probability and of the `top` likeliest, by the model itself:
+/// before temperature and cuts.
+pub(crate) fn log_probabilities(logits: &[f32], token: TokenId, top: usize) -> TokenLogprob {
+    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f64 = logits
+        .iter()
+        .map(|logit| f64::from(logit - largest).exp())
+        .sum();
+    let log = |logit: f32| (f64::from(logit - largest) - sum.ln()) as f32;
+    let mut likeliest: Vec<(TokenId, f32)> = Vec::with_capacity(top + 1);
+    for (id, logit) in (0..).zip(logits) {
+        let place = likeliest.partition_point(|(_, other)| other >= logit);
+        if place < top {
+            likeliest.insert(place, (id, *logit));
+            likeliest.truncate(top);
+        }
+    }
+    TokenLogprob {
+        logprob: log(logits[token as usize]),
+        top: likeliest
+            .into_iter()
+            .map(|(id, logit)| (id, log(logit)))
+            .collect(),
+    }
+}
