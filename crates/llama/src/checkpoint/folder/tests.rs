@@ -157,7 +157,7 @@ fn a_window_counts_only_where_it_is_used() {
     assert!(build::parsed(&config).unwrap().qkv_bias);
 }
 
-/// Two shards, with one tensor moved as `move_to` says.
+/// A model in two shards, whose index is changed before it is written.
 fn shards(path: &Path, index: impl FnOnce(&mut Value)) -> Result<Checkpoint, LoadError> {
     let tensors = build::tensors(false, false);
     let (one, two) = tensors.split_at(7);
