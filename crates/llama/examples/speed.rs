@@ -10,7 +10,7 @@
 
 use std::time::Instant;
 
-use llama::{Checkpoint, Isa, Model, ModelOptions, Plan};
+use llama::{Checkpoint, Isa, LoadedWeights, Model, ModelOptions, Plan};
 
 const PROMPT: usize = 512;
 const DECODED: usize = 128;
@@ -32,7 +32,8 @@ fn main() {
     };
     let began = Instant::now();
     let checkpoint = Checkpoint::open(path.as_ref()).unwrap();
-    let mut model = Model::load(&checkpoint, options, &mut |_| ()).unwrap();
+    let weights = LoadedWeights::load(&checkpoint, &mut |_| ()).unwrap();
+    let mut model = Model::new(&weights, options).unwrap();
     println!(
         "{}: {} MB of weights in memory, loaded in {:.1} s, {} with {threads} threads",
         model.config().name,

@@ -7,7 +7,6 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
@@ -17,8 +16,7 @@ use engine::{Batch, Executor, ExecutorError, Limits, StepOutput};
 use tokio::sync::oneshot;
 
 use self::steps::Steps;
-use crate::checkpoint::Checkpoint;
-use crate::model::{Model, ModelOptions};
+use crate::model::{LoadedWeights, Model, ModelOptions};
 use crate::weights::WeightsError;
 
 /// How drafts are made.
@@ -92,18 +90,9 @@ pub struct LlamaExecutor {
 }
 
 impl LlamaExecutor {
-    /// Loads the model and starts its thread. `progress` is told how many more bytes are done.
-    pub fn load(
-        path: &Path,
-        options: ExecutorOptions,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<Self, WeightsError> {
-        let checkpoint = Checkpoint::open(path)?;
-        let model = Model::load(&checkpoint, options.model.clone(), progress)?;
-        Self::new(model, options)
-    }
-
-    pub fn new(model: Model, options: ExecutorOptions) -> Result<Self, WeightsError> {
+    /// Makes a model of the weights and starts its thread.
+    pub fn new(weights: &LoadedWeights, options: ExecutorOptions) -> Result<Self, WeightsError> {
+        let model = Model::new(weights, options.model.clone())?;
         let shape = &options.model;
         let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
         let draft_tokens = match options.speculation {

@@ -35,6 +35,6 @@ pub use config::ModelConfig;
 pub use executor::{ExecutorOptions, LlamaExecutor, Speculation};
 pub use format::Format;
 pub use kernels::Isa;
-pub use model::{Model, ModelOptions};
+pub use model::{LoadedWeights, Model, ModelOptions};
 pub use plan::Plan;
 pub use weights::WeightsError;

@@ -14,6 +14,8 @@ mod phases;
 mod tests;
 mod workspace;
 
+use std::sync::Arc;
+
 use contract::TokenId;
 
 use self::phases::Phases;
@@ -43,11 +45,40 @@ pub struct ModelOptions {
     pub isa: Isa,
 }
 
-/// A loaded model with its cache.
+/// Weights in memory, and the shape that they fill. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct LoadedWeights {
+    config: ModelConfig,
+    weights: Arc<Weights>,
+}
+
+impl LoadedWeights {
+    /// Loads a checkpoint. `progress` is told how many more bytes are done.
+    pub fn load(
+        checkpoint: &Checkpoint,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Self, WeightsError> {
+        Ok(Self {
+            config: checkpoint.config().clone(),
+            weights: Arc::new(weights::load(checkpoint, progress)?),
+        })
+    }
+
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    /// Memory that they take.
+    pub fn bytes(&self) -> usize {
+        self.weights.bytes()
+    }
+}
+
+/// A model with its cache.
 #[derive(Debug)]
 pub struct Model {
     config: ModelConfig,
-    weights: Weights,
+    weights: Arc<Weights>,
     rope: Rope,
     cache: KvCache,
     workspace: Workspace,
@@ -56,14 +87,9 @@ pub struct Model {
 }
 
 impl Model {
-    /// Loads a checkpoint. `progress` is told how many more bytes are done.
-    pub fn load(
-        checkpoint: &Checkpoint,
-        options: ModelOptions,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<Self, WeightsError> {
-        let config = checkpoint.config().clone();
-        let weights = weights::load(checkpoint, progress)?;
+    /// A model with weights that others may use too.
+    pub fn new(weights: &LoadedWeights, options: ModelOptions) -> Result<Self, WeightsError> {
+        let LoadedWeights { config, weights } = weights.clone();
         Ok(Self {
             rope: Rope::new(&config, options.context),
             cache: KvCache::new(&config, options.block_size, options.blocks)?,

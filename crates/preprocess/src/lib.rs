@@ -29,6 +29,6 @@ pub mod tokenizer;
 pub use corpus::{Article, articles};
 pub use error::{LoadError, PrepareError};
 pub use piece_cache::CacheStats;
-pub use prepare::{Prepared, PreprocessConfig, Preprocessor};
+pub use prepare::{Prepared, PreprocessConfig, Preprocessor, Vocabulary};
 pub use text_stream::TextStream;
 pub use tokenizer::{Specials, Tokenizer};

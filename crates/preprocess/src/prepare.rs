@@ -5,6 +5,7 @@
 //! answer fit the context together.
 
 mod model_folder;
+mod single_file;
 
 #[cfg(test)]
 mod tests;
@@ -59,6 +60,20 @@ pub struct Prepared {
     pub hash_seed: HashSeed,
 }
 
+/// What a model's file says of its text.
+#[derive(Clone, Copy, Debug)]
+pub struct Vocabulary<'a> {
+    /// In the format of Hugging Face's `tokenizers`.
+    pub tokenizer_json: &'a str,
+    pub chat_template: Option<&'a str>,
+    /// The token that begins a text, for templates.
+    pub bos: Option<&'a str>,
+    /// Whether a text without a template begins with it too.
+    pub add_bos: bool,
+    /// Tokens that end an answer; the one that ends a text first.
+    pub eos: &'a [String],
+}
+
 /// Text and tokens of one model. Shared by all requests.
 #[derive(Debug)]
 pub struct Preprocessor {
@@ -88,6 +103,16 @@ impl Preprocessor {
             ..config
         };
         Ok(Self::new(model.tokenizer, model.template, &config))
+    }
+
+    /// A model whose one file holds everything. `path` names it in errors.
+    pub fn from_vocabulary(
+        path: &Path,
+        vocabulary: &Vocabulary<'_>,
+        config: PreprocessConfig,
+    ) -> Result<Self, LoadError> {
+        let (tokenizer, template) = single_file::load(path, vocabulary, config.clock)?;
+        Ok(Self::new(tokenizer, template, &config))
     }
 
     fn new(tokenizer: Tokenizer, template: ChatTemplate, config: &PreprocessConfig) -> Self {

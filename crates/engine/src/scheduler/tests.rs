@@ -185,7 +185,7 @@ fn end_of_text_in_a_draft_finishes_with_the_last_token() {
             rows: vec![RowOutput {
                 tokens,
                 logprobs: Vec::new(),
-                drafted: tokens_drafted,
+                drafted: 5,
             }],
         },
         world.now,

@@ -1,1 +1,156 @@
-//! The model under the engine's own scheduler.
+//! The model under the engine's own scheduler: whatever the scheduler does, and whether or
+//! not guesses are made, the same request is answered the same.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use contract::{
+    Clock, GenerateRequest, HashSeed, OutputLimits, RequestId, Sampling, TokenId, WorkerId,
+    token_stream,
+};
+use engine::{Executor as _, Scheduler, Submission};
+use proptest::prelude::*;
+
+use super::{ExecutorOptions, LlamaExecutor, Speculation};
+use crate::checkpoint::Checkpoint;
+use crate::kernels::Isa;
+use crate::model::{LoadedWeights, ModelOptions};
+
+fn weights() -> LoadedWeights {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/llama-gqa");
+    LoadedWeights::load(&Checkpoint::open(&path).unwrap(), &mut |_| ()).unwrap()
+}
+
+fn options(speculation: Speculation, blocks: usize, step_tokens: usize) -> ExecutorOptions {
+    ExecutorOptions {
+        slots: 4,
+        model: ModelOptions {
+            block_size: 4,
+            blocks,
+            step_tokens,
+            outputs: 32,
+            context: 256,
+            threads: 1,
+            isa: Isa::detect(),
+        },
+        speculation,
+        drafts: 4,
+    }
+}
+
+fn request(prompt: &[TokenId], tokens: u32, sampling: Sampling) -> GenerateRequest {
+    GenerateRequest {
+        id: RequestId::new("test"),
+        prompt: prompt.into(),
+        answered: Arc::default(),
+        hash_seed: HashSeed::BASE,
+        limits: OutputLimits {
+            max_tokens: tokens,
+            min_tokens: 0,
+            ignore_eos: true,
+            eos_tokens: Arc::default(),
+        },
+        sampling,
+        logprobs: None,
+    }
+}
+
+/// Runs requests to their end; what each was answered, and how many guesses were right.
+fn answers(
+    weights: &LoadedWeights,
+    options: ExecutorOptions,
+    requests: &[GenerateRequest],
+) -> (Vec<Vec<TokenId>>, u64) {
+    let mut executor = LlamaExecutor::new(weights, options).unwrap();
+    let worker = WorkerId(0);
+    let mut scheduler = Scheduler::new(worker, executor.limits());
+    let clock = Clock::start();
+    let mut streams = Vec::new();
+    for request in requests {
+        let (sender, stream) = token_stream(worker);
+        let submission = Submission {
+            request: request.clone(),
+            sender,
+            arrival: clock.now(),
+        };
+        scheduler.submit(submission).unwrap();
+        streams.push(stream);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        while let Some(batch) = scheduler.plan(clock.now()) {
+            let output = executor.step(&batch).await.unwrap();
+            let output = output.check(&batch).unwrap();
+            scheduler.commit(output, clock.now());
+            scheduler.deliver();
+        }
+        let accepted = scheduler.status().speculation.accepted_tokens;
+        let mut answers = Vec::new();
+        for mut stream in streams {
+            let mut answer = Vec::new();
+            while let Some(chunk) = stream.next().await {
+                answer.extend(chunk.unwrap().tokens);
+            }
+            answers.push(answer);
+        }
+        (answers, accepted)
+    })
+}
+
+fn cold() -> Sampling {
+    Sampling {
+        temperature: 0.0,
+        ..Sampling::default()
+    }
+}
+
+fn warm(seed: u64) -> Sampling {
+    Sampling {
+        temperature: 0.8,
+        top_p: 0.9,
+        top_k: Some(20),
+        seed: Some(seed),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// Preemption included: the small cache cannot hold all of them at once.
+    #[test]
+    fn answers_depend_on_the_request_alone(
+        prompts in prop::collection::vec(prop::collection::vec(0u32..120, 1..30), 1..5),
+        seed: u64,
+    ) {
+        let weights = weights();
+        let requests: Vec<_> = prompts
+            .iter()
+            .enumerate()
+            .map(|(index, prompt)| {
+                let sampling = if index % 2 == 0 { cold() } else { warm(seed) };
+                request(prompt, 24, sampling)
+            })
+            .collect();
+        let alone: Vec<_> = requests
+            .iter()
+            .map(|one| answers(&weights, options(Speculation::None, 64, 64), std::slice::from_ref(one)).0.remove(0))
+            .collect();
+        let (crowded, _) = answers(&weights, options(Speculation::None, 20, 9), &requests);
+        prop_assert_eq!(&crowded, &alone);
+        let (guessed, _) = answers(&weights, options(Speculation::Ngram, 20, 24), &requests);
+        prop_assert_eq!(&guessed, &alone);
+    }
+}
+
+/// A text that repeats itself, so that guesses have a chance.
+#[test]
+fn guesses_are_right_now_and_then() {
+    let weights = weights();
+    let prompt: Vec<TokenId> = [5, 9, 22, 31].repeat(6);
+    let asked = [request(&prompt, 120, cold())];
+    let (plain, none) = answers(&weights, options(Speculation::None, 64, 64), &asked);
+    let (guessed, some) = answers(&weights, options(Speculation::Ngram, 64, 64), &asked);
+    assert_eq!(plain, guessed);
+    assert_eq!(none, 0);
+    println!("{some} guesses were right");
+}

@@ -7,7 +7,7 @@ mod invariant;
 
 use std::path::{Path, PathBuf};
 
-use llama::{Checkpoint, Isa, Model, ModelOptions, Plan};
+use llama::{Checkpoint, Isa, LoadedWeights, Model, ModelOptions, Plan};
 
 /// A folder of golden values.
 fn golden(name: &str) -> PathBuf {
@@ -17,7 +17,9 @@ fn golden(name: &str) -> PathBuf {
 }
 
 fn load(path: &Path, options: ModelOptions) -> Model {
-    Model::load(&Checkpoint::open(path).unwrap(), options, &mut |_| ()).unwrap()
+    let checkpoint = Checkpoint::open(path).unwrap();
+    let weights = LoadedWeights::load(&checkpoint, &mut |_| ()).unwrap();
+    Model::new(&weights, options).unwrap()
 }
 
 /// Room for a few short sequences.
