@@ -50,10 +50,12 @@ pub enum FleetCommand {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FleetError {
     #[error("there is no such worker")]
     UnknownWorker,
+    #[error("the worker cannot be started: {detail}")]
+    Start { detail: String },
 }
 
 pub(crate) async fn router(State(app): State<Arc<App>>) -> Json<Value> {
@@ -186,6 +188,9 @@ async fn ask<T>(
         .map_err(|_| gone())?
         .map_err(|error| match error {
             FleetError::UnknownWorker => ApiError::new(StatusCode::NOT_FOUND, error.to_string()),
+            FleetError::Start { .. } => {
+                ApiError::new(StatusCode::INSUFFICIENT_STORAGE, error.to_string())
+            }
         })
 }
 

@@ -26,7 +26,9 @@ pub(crate) use self::dashboards::DashboardsArgs;
 pub(crate) use self::laboratory::{LearningArgs, ReplayArgs, TraceFormat};
 pub(crate) use self::loadgen::LoadgenArgs;
 pub(crate) use self::observability::ObservabilityArgs;
-pub(crate) use self::shared::{GeneralArgs, LimitArgs, ModelArgs, RoutingArgs};
+pub(crate) use self::shared::{
+    EngineChoice, GeneralArgs, LimitArgs, LlamaArgs, ModelArgs, RoutingArgs,
+};
 pub(crate) use self::sweep::{SweepArgs, SweepCommand};
 
 /// Sends every turn of an LLM conversation home: to the replica that already holds its KV
@@ -121,6 +123,7 @@ pub(crate) enum ConfigCommand {
 const DEMO_EXAMPLES: &str = "\
 Examples:
   homing demo                                        three simulated H200 workers
+  homing demo --engine llama --model smollm2         a real model, computed here
   homing demo --workers 4 --profile 2xh100-llama-70b-fp8-draft
   homing demo --router-mode round-robin              for comparison; PUT /router switches live
   homing demo --autostart --concurrency 120          load from the first second
@@ -153,9 +156,9 @@ pub(crate) struct DemoArgs {
     /// Start load at once; otherwise it waits for the console's Start
     #[arg(long, help_heading = "Load")]
     pub(crate) autostart: bool,
-    /// Conversations at once; the console changes it live
-    #[arg(long, default_value_t = 60, help_heading = "Load", value_parser = clap::value_parser!(u32).range(0..=100_000))]
-    pub(crate) concurrency: u32,
+    /// Conversations at once; the console changes it live; by default 60, or 4 with a real engine
+    #[arg(long, help_heading = "Load", value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    pub(crate) concurrency: Option<u32>,
     /// Texts that conversations begin with: ten, all, unique
     ///
     /// ten takes the first ten built-in articles, all takes all of them, and unique begins each
@@ -163,7 +166,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_enum, default_value_t = StarterChoice::Ten, hide_possible_values = true, help_heading = "Load")]
     pub(crate) starters: StarterChoice,
 
-    /// How many workers to simulate; by default as many as the profile describes
+    /// How many workers; by default as many as the profile describes, or 3 with a real engine
     #[arg(long, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) workers: Option<u32>,
     /// Simulated hardware and model: a built-in profile's name or the path of a TOML file
@@ -172,12 +175,14 @@ pub(crate) struct DemoArgs {
     /// Seed of everything random; the same seed gives the same answers
     #[arg(long, default_value_t = 42, help_heading = "Workers")]
     pub(crate) seed: u64,
-    /// Tokens per KV block, in every worker and in the router; by default the profile's
+    /// Tokens per KV block, in every worker and in the router; by default the profile's, or 32
     #[arg(long, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) kv_cache_block_size: Option<u32>,
 
     #[command(flatten)]
     pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) llama: LlamaArgs,
 
     #[command(flatten)]
     pub(crate) routing: RoutingArgs,
@@ -279,5 +284,16 @@ mod tests {
             let error = slos_of(text).unwrap_err();
             assert!(error.contains(part), "{error}");
         }
+    }
+}
+
+impl DemoArgs {
+    /// Conversations at once, at the start: a model on a processor is slower than a simulated one.
+    pub(crate) fn concurrency(&self) -> u32 {
+        let usual = match self.llama.engine {
+            EngineChoice::Simulated => 60,
+            EngineChoice::Llama => 4,
+        };
+        self.concurrency.unwrap_or(usual)
     }
 }

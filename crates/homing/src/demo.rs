@@ -9,16 +9,15 @@ mod console;
 mod signals;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ::console::Console;
 use anyhow::Context as _;
-use contract::{Clock, FrontendId, Hashing, ModelName};
-use engine::sim::Profile;
+use contract::{Clock, FrontendId, Hashing};
 use frontend::{Access, FaultLimits, FleetCommand, Frontend, FrontendConfig, Parts};
 use loadgen::LoadGenerator;
 use loadgen::client::{Transport, TransportOptions};
-use preprocess::{PreprocessConfig, Preprocessor};
 use router::Router;
 use telemetry::{Registry, catalog};
 use tokio::net::TcpListener;
@@ -30,10 +29,10 @@ use transport::roster;
 use worker::WorkerContext;
 
 use crate::args::DemoArgs;
-use crate::fleet::{Blueprint, Fleet};
+use crate::backend::{Asked, Backend};
+use crate::fleet::Fleet;
 use crate::observability::{Observability, Watched};
 use crate::print;
-use crate::simulation;
 
 pub(crate) use self::signals::StopSignals;
 pub(crate) use self::signals::stop_signal;
@@ -130,7 +129,7 @@ struct Outside {
 
 /// Everything that runs behind the listeners.
 struct System {
-    profile: Profile,
+    backend: Arc<Backend>,
     workers: u32,
     access: Access,
     frontend: Frontend,
@@ -146,22 +145,28 @@ struct System {
 
 impl System {
     async fn start(args: &DemoArgs) -> anyhow::Result<Self> {
-        let profile = profile(args)?;
-        let preprocessor = preprocessor(args, &profile)?;
-        let answers = simulation::answers(&preprocessor)?;
+        let (backend, preprocessor) = Backend::read(Asked {
+            profile: &args.profile,
+            seed: args.seed,
+            block_size: args.kv_cache_block_size,
+            model: &args.model,
+            llama: &args.llama,
+            workers: args.workers,
+        })?;
+        let backend = Arc::new(backend);
         let access = access(args);
         let clock = Clock::start();
         let registry = Registry::new();
         registry
             .gauge(&catalog::BUILD_INFO, &[env!("CARGO_PKG_VERSION")])
             .set(1.0);
-        let router = args.routing.config(args.seed, profile.block_size)?;
+        let router = args.routing.config(args.seed, backend.block_size())?;
         let (roster, changes) = roster();
         let (sender, commands) = mpsc::channel(COMMANDS);
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let router = Router::new(router, &registry, clock);
         let parts = Parts {
-            model: profile.model.clone(),
+            model: backend.model().clone(),
             preprocessor,
             router: router.clone(),
             registry: registry.clone(),
@@ -175,29 +180,23 @@ impl System {
             max_queue_wait: args.routing.max_queue_wait,
             access: access.clone(),
             api_keys: None,
-            block_size: profile.block_size as usize,
+            block_size: backend.block_size() as usize,
             hashing: Hashing::default(),
             faults: FaultLimits::default(),
         };
         let frontend = Frontend::start(config, parts, changes, (&tasks, &stop));
-        let workers = args.workers.unwrap_or(profile.workers);
+        let workers = args.workers.unwrap_or(backend.workers());
         let context = WorkerContext {
             clock,
             registry: registry.clone(),
             epoch: epoch(),
         };
-        let blueprint = Blueprint {
-            profile: profile.clone(),
-            answers,
-            seed: args.seed,
-            context,
-        };
-        let mut fleet = Fleet::new(blueprint, roster);
+        let mut fleet = Fleet::new(Arc::clone(&backend), context, roster);
         for _ in 0..workers {
-            fleet.add().await;
+            fleet.add().await?;
         }
         Ok(Self {
-            profile,
+            backend,
             workers,
             access,
             frontend,
@@ -217,12 +216,11 @@ impl System {
         [api, console]: [SocketAddr; 2],
         beside: Option<&Observability>,
     ) {
-        let model = &self.profile.model;
+        let model = self.backend.model();
         print::line(format_args!(
-            "Homing {} serves {model} on {} SIMULATED workers ({}), router {}\n",
+            "Homing {} serves {model} on {}, router {}\n",
             env!("CARGO_PKG_VERSION"),
-            self.workers,
-            self.profile.name,
+            self.backend.describe(self.workers),
             args.routing.router_mode,
         ));
         let mut addresses = vec![
@@ -314,29 +312,6 @@ impl System {
         }
         Ok(())
     }
-}
-
-fn profile(args: &DemoArgs) -> anyhow::Result<Profile> {
-    let mut profile = simulation::profile(&args.profile)?;
-    if let Some(block_size) = args.kv_cache_block_size {
-        profile = profile.with_block_size(block_size);
-    }
-    if let Some(name) = &args.model.model_name {
-        profile.model = ModelName::new(name);
-    }
-    Ok(profile)
-}
-
-fn preprocessor(args: &DemoArgs, profile: &Profile) -> anyhow::Result<Preprocessor> {
-    let config = PreprocessConfig {
-        max_context_tokens: profile.max_context_tokens,
-        cache_bytes: args.model.tokenizer_cache_bytes,
-        ..PreprocessConfig::default()
-    };
-    Ok(match &args.model.model_path {
-        Some(folder) => Preprocessor::from_dir(folder, config)?,
-        None => Preprocessor::embedded(config),
-    })
 }
 
 async fn listen(args: &DemoArgs, port: u16, option: &str) -> anyhow::Result<TcpListener> {

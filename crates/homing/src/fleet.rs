@@ -1,4 +1,4 @@
-//! The simulated workers of this process: starts them, and adds or removes them while
+//! The workers of this process: starts them, and adds or removes them while
 //! serving.
 //!
 //! One task owns the workers. The API asks it through [`frontend::FleetCommand`]; it tells
@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contract::{WorkerCard, WorkerId};
-use engine::sim::{AnswerBank, Profile, SimExecutor};
 use frontend::{FleetCommand, FleetError};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -16,18 +15,12 @@ use tokio_util::task::TaskTracker;
 use transport::{Change, Roster};
 use worker::{Worker, WorkerContext};
 
-/// How every worker of the fleet is built.
-#[derive(Debug)]
-pub(crate) struct Blueprint {
-    pub(crate) profile: Profile,
-    pub(crate) answers: Arc<AnswerBank>,
-    pub(crate) seed: u64,
-    pub(crate) context: WorkerContext,
-}
+use crate::backend::Backend;
 
 #[derive(Debug)]
 pub(crate) struct Fleet {
-    blueprint: Blueprint,
+    backend: Arc<Backend>,
+    context: WorkerContext,
     roster: Roster,
     workers: BTreeMap<WorkerId, Worker>,
     next: u64,
@@ -36,9 +29,10 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    pub(crate) fn new(blueprint: Blueprint, roster: Roster) -> Self {
+    pub(crate) fn new(backend: Arc<Backend>, context: WorkerContext, roster: Roster) -> Self {
         Self {
-            blueprint,
+            backend,
+            context,
             roster,
             workers: BTreeMap::new(),
             next: 0,
@@ -47,21 +41,14 @@ impl Fleet {
     }
 
     /// Starts one more worker and announces it.
-    pub(crate) async fn add(&mut self) -> WorkerCard {
+    pub(crate) async fn add(&mut self) -> anyhow::Result<WorkerCard> {
         let id = WorkerId(self.next);
         self.next += 1;
-        let Blueprint {
-            profile,
-            answers,
-            seed,
-            context,
-        } = &self.blueprint;
-        let card = profile.card(id, &format!("worker-{id}"));
-        let executor = SimExecutor::new(profile, Arc::clone(answers), *seed);
-        let (worker, member) = Worker::start(card.clone(), executor, context);
+        let card = self.backend.card(id, &format!("worker-{id}"));
+        let (worker, member) = self.backend.start(card.clone(), &self.context)?;
         self.workers.insert(id, worker);
         self.roster.announce(Change::Joined(member)).await;
-        card
+        Ok(card)
     }
 
     /// Takes a worker out: nothing new is sent to it, what it runs finishes, then it leaves.
@@ -86,8 +73,10 @@ impl Fleet {
             // An asker that left does not need the answer.
             match command {
                 FleetCommand::Add { reply } => {
-                    let card = self.add().await;
-                    let _ = reply.send(Ok(card));
+                    let added = self.add().await;
+                    let _ = reply.send(added.map_err(|error| FleetError::Start {
+                        detail: format!("{error:#}"),
+                    }));
                 }
                 FleetCommand::Remove { worker, reply } => {
                     let outcome = self.remove(worker).await;

@@ -6,6 +6,7 @@
 //! variables.
 
 mod args;
+mod backend;
 mod cluster;
 mod config;
 mod dashboards;

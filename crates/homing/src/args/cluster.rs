@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use engines::EngineSpec;
 use net::tls::{Tls, TlsFiles};
 
-use super::{GeneralArgs, LimitArgs, ModelArgs, RoutingArgs, seconds};
+use super::{GeneralArgs, LimitArgs, LlamaArgs, ModelArgs, RoutingArgs, seconds};
 
 pub(super) const FRONTEND_EXAMPLES: &str = "\
 Examples:
@@ -176,11 +176,13 @@ pub(crate) struct WorkerArgs {
     /// Seed of everything random; workers with the same seed give the same answers
     #[arg(long, default_value_t = 42, help_heading = "Worker")]
     pub(crate) seed: u64,
-    /// Tokens per KV block; by default the profile's
+    /// Tokens per KV block; by default the profile's, or 32
     #[arg(long, help_heading = "Worker", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) kv_cache_block_size: Option<u32>,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) llama: LlamaArgs,
 
     /// Where to register: etcd, or nowhere: static, kubernetes
     #[arg(long, value_enum, default_value_t = Discovery::Static, hide_possible_values = true, help_heading = "Cluster")]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use router::{BlockWeights, Mode, ModeName, RouterConfig};
 
 use super::seconds;
@@ -15,11 +15,71 @@ pub(crate) struct ModelArgs {
     #[arg(long, help_heading = "Model")]
     pub(crate) model_name: Option<String>,
     /// Folder with tokenizer.json and chat template; by default an embedded vocabulary
+    ///
+    /// A real engine reads the weights from it as well, and takes a GGUF file instead.
     #[arg(long, value_name = "DIR", help_heading = "Model")]
     pub(crate) model_path: Option<PathBuf>,
+    /// Model that a real engine computes: a name of `homing model list`, a path, or OWNER/NAME
+    #[arg(long, value_name = "NAME", help_heading = "Model")]
+    pub(crate) model: Option<String>,
     /// Bytes that remember how text was tokenised
     #[arg(long, default_value_t = 64 << 20, help_heading = "Model")]
     pub(crate) tokenizer_cache_bytes: usize,
+}
+
+/// What computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineChoice {
+    Simulated,
+    Llama,
+}
+
+/// How drafts are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SpeculationChoice {
+    None,
+    Ngram,
+}
+
+impl From<SpeculationChoice> for llama::Speculation {
+    fn from(choice: SpeculationChoice) -> Self {
+        match choice {
+            SpeculationChoice::None => Self::None,
+            SpeculationChoice::Ngram => Self::Ngram,
+        }
+    }
+}
+
+/// A real engine instead of the simulator.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LlamaArgs {
+    /// What computes: simulated, or llama: a real model on this machine's processor
+    #[arg(long, value_enum, default_value_t = EngineChoice::Simulated, hide_possible_values = true, help_heading = "Engine")]
+    pub(crate) engine: EngineChoice,
+    /// Threads of each worker; by default the machine's, divided among the workers (llama)
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Engine")]
+    pub(crate) threads: Option<u32>,
+    /// Sequences that a worker computes at once (llama)
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "Engine")]
+    pub(crate) slots: u32,
+    /// Memory of each worker for keys and values, in MiB (llama)
+    #[arg(long, default_value_t = 1024, help_heading = "Engine")]
+    pub(crate) kv_cache_mb: usize,
+    /// Longest prompt plus answer; by default the model's, at most 8192 (llama)
+    #[arg(long, help_heading = "Engine")]
+    pub(crate) context: Option<usize>,
+    /// Tokens that a step computes at most: longer prompts are computed in pieces (llama)
+    #[arg(long, default_value_t = 256, help_heading = "Engine")]
+    pub(crate) max_step_tokens: usize,
+    /// How tokens are guessed ahead: none, ngram (llama)
+    ///
+    /// ngram guesses that what followed the same words earlier in the text follows again. Answers
+    /// are the same with and without.
+    #[arg(long, value_enum, default_value_t = SpeculationChoice::None, hide_possible_values = true, help_heading = "Engine")]
+    pub(crate) speculation: SpeculationChoice,
+    /// Most tokens guessed in a step; fewer where fewer pay (llama)
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=16), help_heading = "Engine")]
+    pub(crate) draft_tokens: u32,
 }
 
 /// Who gets a request.

@@ -7,7 +7,6 @@ use anyhow::{Context as _, ensure};
 use contract::{Clock, FrontendId, Hashing, ModelName};
 use engine::sim::Profile;
 use frontend::{Access, ApiKeys, FaultLimits, Frontend, FrontendConfig, Parts};
-use preprocess::{PreprocessConfig, Preprocessor};
 use router::{Router, RouterConfig};
 use telemetry::{Registry, catalog};
 use tokio::net::TcpListener;
@@ -19,7 +18,7 @@ use super::draw_id;
 use super::membership::{self, Place};
 use crate::args::FrontendArgs;
 use crate::demo::StopSignals;
-use crate::print;
+use crate::{backend, print};
 
 pub(crate) fn run(args: FrontendArgs) -> anyhow::Result<()> {
     super::run(&args.general.log.clone(), serve(args))
@@ -92,7 +91,7 @@ async fn start(
         hashing: served.hashing,
         ..args.routing.config(args.seed, served.block_size)?
     };
-    let preprocessor = preprocessor(args, served)?;
+    let preprocessor = backend::preprocessor(&args.model, served.max_context_tokens)?;
     let tokenizer = Arc::clone(preprocessor.tokenizer());
     let parts = Parts {
         model: served.model.clone(),
@@ -133,7 +132,7 @@ async fn start(
 fn served(args: &FrontendArgs) -> anyhow::Result<Served> {
     let profile = Profile::named(engine::sim::PUBLISHED_PROFILE)?;
     Ok(Served {
-        model: match &args.model.model_name {
+        model: match args.model.model_name.as_ref().or(args.model.model.as_ref()) {
             Some(name) => ModelName::new(name),
             None => profile.model.clone(),
         },
@@ -145,18 +144,6 @@ fn served(args: &FrontendArgs) -> anyhow::Result<Served> {
             lookahead: args.kv_hash_lookahead,
             ..Hashing::default()
         },
-    })
-}
-
-fn preprocessor(args: &FrontendArgs, served: &Served) -> anyhow::Result<Preprocessor> {
-    let config = PreprocessConfig {
-        max_context_tokens: served.max_context_tokens,
-        cache_bytes: args.model.tokenizer_cache_bytes,
-        ..PreprocessConfig::default()
-    };
-    Ok(match &args.model.model_path {
-        Some(folder) => Preprocessor::from_dir(folder, config)?,
-        None => Preprocessor::embedded(config),
     })
 }
 

@@ -10,8 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, bail};
 use axum::Json;
 use axum::routing::get;
-use contract::{Clock, ModelName, WorkerCard, WorkerId};
-use engine::sim::{Profile, SimExecutor};
+use contract::{Clock, WorkerId};
 use etcd::Etcd;
 use http::{StatusCode, header};
 use net::discovery::Registered;
@@ -19,7 +18,6 @@ use net::events::{Plane, Publisher, topic};
 use net::registration::Registration;
 use net::serve::{ServeConfig, Service};
 use net::wire::Sender;
-use preprocess::{PreprocessConfig, Preprocessor};
 use serde_json::json;
 use telemetry::{Registry, catalog};
 use tokio::net::TcpListener;
@@ -29,8 +27,9 @@ use worker::{Worker, WorkerContext};
 
 use super::draw_id;
 use crate::args::{Discovery, EventPlane, WorkerArgs};
+use crate::backend::{Asked, Backend};
 use crate::demo::StopSignals;
-use crate::{print, simulation};
+use crate::print;
 
 pub(crate) fn run(args: WorkerArgs) -> anyhow::Result<()> {
     super::run(&args.general.log.clone(), serve(args))
@@ -110,10 +109,17 @@ async fn start(
     (clock, registry): (Clock, &Registry),
     tasks: &Tasks,
 ) -> anyhow::Result<(Worker, Service, Registration)> {
-    let card = card(args)?;
-    let profile = profile(args)?;
-    let preprocessor = preprocessor(args, &profile)?;
-    let answers = simulation::answers(&preprocessor)?;
+    let (backend, _) = Backend::read(Asked {
+        profile: &args.profile,
+        seed: args.seed,
+        block_size: args.kv_cache_block_size,
+        model: &args.model,
+        llama: &args.llama,
+        workers: Some(1),
+    })?;
+    let id = args.worker_id.unwrap_or_else(draw_id);
+    let name = args.name.clone().unwrap_or_else(|| format!("worker-{id}"));
+    let card = backend.card(WorkerId(id), &name);
     let tls = args.tls.read()?;
     let host = advertised_host(args, listener.local_addr()?);
     let sender = Sender {
@@ -136,8 +142,7 @@ async fn start(
         registry: registry.clone(),
         epoch: sender.epoch,
     };
-    let executor = SimExecutor::new(&profile, answers, args.seed);
-    let (worker, member) = Worker::start(card.clone(), executor, &context);
+    let (worker, member) = backend.start(card.clone(), &context)?;
     let config = ServeConfig {
         registration: registration.clone(),
         clock,
@@ -146,9 +151,10 @@ async fn start(
     };
     let service = Service::start(config, member, publisher, &tasks.tracker);
     print::line(format_args!(
-        "Homing {} worker {} SIMULATES {} ({}), {} slots\n\n  address  {}\n  events   {}",
+        "Homing {} worker {} {} {} ({}), {} slots\n\n  address  {}\n  events   {}",
         env!("CARGO_PKG_VERSION"),
         card.name,
+        if card.simulated { "SIMULATES" } else { "computes" },
         card.model,
         card.engine,
         card.slots,
@@ -193,36 +199,6 @@ fn register(
             Ok(Some(registered))
         }
     }
-}
-
-fn card(args: &WorkerArgs) -> anyhow::Result<WorkerCard> {
-    let id = args.worker_id.unwrap_or_else(draw_id);
-    let name = args.name.clone().unwrap_or_else(|| format!("worker-{id}"));
-    Ok(profile(args)?.card(WorkerId(id), &name))
-}
-
-fn profile(args: &WorkerArgs) -> anyhow::Result<Profile> {
-    let mut profile = simulation::profile(&args.profile)?;
-    if let Some(block_size) = args.kv_cache_block_size {
-        profile = profile.with_block_size(block_size);
-    }
-    if let Some(name) = &args.model.model_name {
-        profile.model = ModelName::new(name);
-    }
-    Ok(profile)
-}
-
-/// The words of a simulated answer are cut into the tokens that the frontend will turn back.
-fn preprocessor(args: &WorkerArgs, profile: &Profile) -> anyhow::Result<Preprocessor> {
-    let config = PreprocessConfig {
-        max_context_tokens: profile.max_context_tokens,
-        cache_bytes: 0,
-        ..PreprocessConfig::default()
-    };
-    Ok(match &args.model.model_path {
-        Some(folder) => Preprocessor::from_dir(folder, config)?,
-        None => Preprocessor::embedded(config),
-    })
 }
 
 fn plane(args: &WorkerArgs, host: &str) -> Plane {

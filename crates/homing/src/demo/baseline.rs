@@ -12,13 +12,14 @@ use std::time::Duration;
 use ::console::BaselineBoard;
 use ::sweep::{NEVER, Pace, Progress, SweepPlan, Workload};
 use anyhow::Context as _;
+use engine::sim::Profile;
 use loadgen::baseline::Baseline;
 use loadgen::{Popularity, Starters};
 use preprocess::corpus;
 use router::Mode;
 
 use super::System;
-use crate::args::{DemoArgs, StarterChoice};
+use crate::args::{DemoArgs, EngineChoice, StarterChoice};
 use crate::loadgen::unix_ms;
 
 const LEVELS: [u32; 7] = [60, 80, 100, 120, 140, 160, 180];
@@ -42,8 +43,11 @@ pub(super) fn prepare(
     let board = BaselineBoard::default();
     if let Some(baseline) = given {
         board.ready(baseline);
-    } else if !args.no_baseline && !args.no_load {
-        compute(plan(args, system)?, board.clone())?;
+    } else if let Some(profile) = system.backend.profile()
+        && !args.no_baseline
+        && !args.no_load
+    {
+        compute(plan(args, system, profile)?, board.clone())?;
     }
     Ok(board)
 }
@@ -53,6 +57,7 @@ pub(super) fn shipped(args: &DemoArgs) -> Option<Baseline> {
     let baseline = Baseline::parse(SHIPPED).ok()?;
     let same = args.starters == StarterChoice::Ten
         && args.kv_cache_block_size.is_none()
+        && args.llama.engine == EngineChoice::Simulated
         && args.profile == baseline.profile
         && args
             .workers
@@ -76,7 +81,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Baseline> {
     })
 }
 
-fn plan(args: &DemoArgs, system: &System) -> anyhow::Result<SweepPlan> {
+fn plan(args: &DemoArgs, system: &System, profile: &Profile) -> anyhow::Result<SweepPlan> {
     let mut workload = Workload::named("specification")?;
     let pool = match args.starters {
         StarterChoice::Ten => Some(10),
@@ -96,7 +101,7 @@ fn plan(args: &DemoArgs, system: &System) -> anyhow::Result<SweepPlan> {
     };
     Ok(SweepPlan {
         workload,
-        profile: system.profile.clone(),
+        profile: profile.clone(),
         workers: system.workers,
         modes: MODES.map(Into::into).to_vec(),
         levels: LEVELS.to_vec(),

@@ -78,9 +78,10 @@ impl Given {
 pub(super) fn reference_lines(args: &DemoArgs, given: &Given) -> Option<Lines> {
     let baseline = given.baseline.as_ref()?;
     let mut levels = baseline.levels.iter();
-    let own = levels.any(|level| level.concurrency == args.concurrency);
+    let concurrency = args.concurrency();
+    let own = levels.any(|level| level.concurrency == concurrency);
     let choice = Choice {
-        level: own.then_some(args.concurrency),
+        level: own.then_some(concurrency),
         ..Choice::default()
     };
     match Lines::choose(baseline, &choice) {
@@ -105,8 +106,8 @@ pub(super) fn facade(
         prometheus,
     } = given;
     let subtitle = args.subtitle.clone().unwrap_or_else(|| {
-        let (workers, profile) = (system.workers, &system.profile.name);
-        format!("Powered by Homing, on {workers} simulated workers ({profile})")
+        let workers = system.backend.describe(system.workers);
+        format!("Powered by Homing, on {}", workers.replace("SIMULATED", "simulated"))
     });
     Ok(Facade {
         config: ConsoleConfig {
@@ -122,8 +123,8 @@ pub(super) fn facade(
             unix_ms: unix_ms(),
         },
         system: Box::new(Serving {
-            model: system.profile.model.as_str().to_owned(),
-            block_size: system.profile.block_size,
+            model: system.backend.model().as_str().to_owned(),
+            block_size: system.backend.block_size(),
             gpus: gpus.clone(),
             frontend: system.frontend.clone(),
             router: system.router.clone(),
@@ -139,11 +140,11 @@ pub(super) fn load_generator(
     api: SocketAddr,
 ) -> anyhow::Result<LoadGenerator> {
     let target = format!("http://{}", reachable(api));
-    let target = Target::new(&target, system.profile.model.as_str())?;
+    let target = Target::new(&target, system.backend.model().as_str())?;
     let transport = Transport::network(TransportOptions::default());
     let config = LiveConfig {
         settings: Settings {
-            concurrency: args.concurrency,
+            concurrency: args.concurrency(),
             ..Settings::default()
         },
         seed: args.seed,
