@@ -42,6 +42,11 @@ class Answers:
     def __len__(self):
         return len(self.lengths)
 
+    def to_any_of(self, prompts):
+        """How many have one of these prompts."""
+        ends = self.starts + self.prompt_lengths
+        return sum(tuple(self.tokens[start:end].tolist()) in prompts for start, end in zip(self.starts, ends))
+
     def of_answers(self):
         """All tokens that the target chose."""
         places = numpy.arange(len(self.tokens)) - numpy.repeat(self.starts, self.lengths)
@@ -120,7 +125,7 @@ class Source:
 
 def collect(source, deadline):
     """Answers until the time is up: half of them the best ones, half of them sampled."""
-    pairs, following, tokens = [], [], 0
+    pairs, following, tokens, before = [], [], 0, set()
     options, random = source.options, source.random
     began = time.monotonic()
     while True:
@@ -130,7 +135,9 @@ def collect(source, deadline):
         following = []
         for at in range(0, len(asked), options.batch):
             group = asked[at : at + options.batch]
-            heat = [random.choice([0.0, SAMPLED]) for _ in group]
+            # The best answer to a question that comes again would be the same one.
+            heat = [SAMPLED if tuple(prompt) in before else random.choice([0.0, SAMPLED]) for prompt in group]
+            before.update(map(tuple, group))
             answers = generate(source.target, group, heat, options.answer_tokens, source.words.end)
             found = list(zip(group, answers))
             following += source.followed(found)

@@ -186,6 +186,8 @@ def main():
     draft_ids, covered = draft_vocabulary(answers, chosen.draft_vocabulary, shape.vocabulary, [words.end])
     chosen_tokens = len(answers.of_answers())
     say(f"{len(answers)} answers with {chosen_tokens} tokens; the draft vocabulary covers {covered:.4f}")
+    # Answers of an earlier run could know questions that this one holds out.
+    say(f"answers to questions that are held out: {answers.to_any_of(source.held_out)}")
 
     if on_gpu:
         # The keys and values of the answers are gone, their memory is wanted.
