@@ -13,6 +13,7 @@ mod dynamo;
 mod exposition;
 mod hosts;
 mod http;
+mod model;
 mod npm;
 mod packages;
 mod process;
@@ -179,6 +180,7 @@ impl Step {
             Self::Dashboards => "dashboards",
             Self::Browser => "browser",
             Self::Clients => "clients",
+            Self::Model => "model",
             Self::Dynamo => "dynamo",
             Self::Deploy => "deploy",
             Self::Licences => "licences",
@@ -200,6 +202,7 @@ impl Step {
             Self::Dashboards => "dashboards and rules, every query against a live Prometheus",
             Self::Browser => "the web console in Chromium, before a live demo",
             Self::Clients => "third-party clients against a live server",
+            Self::Model => "SmolLM2, fetched, against transformers and through the whole system",
             Self::Dynamo => "genuine Dynamo workers behind our links",
             Self::Deploy => "manifests, chart, image and Terraform, as far as a file can tell",
             Self::Licences => "licences, bans and sources of dependencies",
@@ -214,6 +217,7 @@ impl Step {
             Self::Metrics => &[Tool::Prometheus],
             Self::Dashboards => &[Tool::Prometheus, Tool::Node],
             Self::Clients => &[Tool::Python],
+            Self::Model => &[Tool::Python],
             Self::Dynamo => &[Tool::Python, Tool::Etcd],
             Self::Deploy => &[Tool::Python, Tool::Node, Tool::Prometheus],
             Self::Ui => &[Tool::Node],
@@ -243,6 +247,7 @@ impl Step {
             Self::Dashboards => dashboards::check()?,
             Self::Browser => ui::browse()?,
             Self::Clients => clients::check()?,
+            Self::Model => model::check()?,
             Self::Dynamo => dynamo::check()?,
             Self::Deploy => deploy::check()?,
             Self::Licences => return licences(),

@@ -20,7 +20,7 @@ const FIRST_SORTED: usize = 256;
 /// A distribution with a number that is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the model computed a number that is not finite")]
-pub struct NotFinite;
+pub(crate) struct NotFinite;
 
 /// What a draw is about.
 #[derive(Clone, Copy, Debug)]

@@ -40,6 +40,8 @@ pub(crate) const PANEL_STRIPES: usize = 2;
 pub(crate) trait Weights<L: Lanes> {
     /// Columns that share a scale; 0 if numbers are stored as they are.
     const SHARED: usize;
+    /// Whether a column costs no more than to load it.
+    const PLAIN: bool;
     type Eight: Copy;
     /// Columns `8 * eighth ..` of a stripe.
     unsafe fn eight(&self, stripe: usize, eighth: usize) -> Self::Eight;
@@ -135,7 +137,7 @@ unsafe fn stripes<L: Lanes, W: Weights<L>>(
     while done < input.count {
         let (input, output) = from(done);
         let mut stripe = stripes.start;
-        // As many sums as there are registers for.
+        // Sums of a block and totals of all blocks must fit the 32 registers together.
         macro_rules! tiles {
             ($wide:literal, $m:literal) => {{
                 while stripe + $wide <= stripes.end {
@@ -150,8 +152,9 @@ unsafe fn stripes<L: Lanes, W: Weights<L>>(
             }};
         }
         match (input.count - done, L::ROOMY) {
-            (8.., true) => tiles!(2, 8),
-            (4.., true) => tiles!(4, 4),
+            (6.., true) if W::PLAIN => tiles!(2, 6),
+            (8.., true) => tiles!(1, 8),
+            (4.., true) => tiles!(2, 4),
             (2.., true) => tiles!(4, 2),
             (_, true) => tiles!(4, 1),
             (4.., false) => tiles!(1, 4),
@@ -170,6 +173,7 @@ struct Panel<'a, W> {
 
 impl<L: Lanes, W: Weights<L>> Weights<L> for Panel<'_, W> {
     const SHARED: usize = W::SHARED;
+    const PLAIN: bool = true;
     type Eight = *const f32;
 
     #[inline(always)]

@@ -4,6 +4,7 @@
 
 mod golden;
 mod invariant;
+mod smollm2;
 
 use std::path::{Path, PathBuf};
 

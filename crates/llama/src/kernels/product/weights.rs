@@ -51,6 +51,7 @@ impl<'a, K, T> Plain<'a, K, T> {
 
 impl<L: Lanes, K: Stored<L, Raw = T>, T: Copy> Weights<L> for Plain<'_, K, T> {
     const SHARED: usize = 0;
+    const PLAIN: bool = true;
     type Eight = *const T;
 
     #[inline(always)]
@@ -107,6 +108,7 @@ pub(super) struct Four<'a, S>(pub(super) &'a Quantised<u32, S>, pub(super) usize
 
 impl<L: Lanes, S: Scale> Weights<L> for Four<'_, S> {
     const SHARED: usize = BLOCK;
+    const PLAIN: bool = false;
     type Eight = L::Words;
 
     #[inline(always)]
@@ -139,6 +141,7 @@ pub(super) struct Eight<'a, S, const B: usize>(pub(super) &'a Quantised<i8, S>, 
 
 impl<L: Lanes, S: Scale, const B: usize> Weights<L> for Eight<'_, S, B> {
     const SHARED: usize = B;
+    const PLAIN: bool = false;
     type Eight = *const i8;
 
     #[inline(always)]
