@@ -17,6 +17,7 @@ const LAYERS: [&[&str]; 4] = [
         "etcd",
         "kubernetes",
         "zmtp",
+        "models",
     ],
     &["preprocess", "router", "transport", "engine", "loadgen"],
     &[
