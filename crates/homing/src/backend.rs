@@ -6,9 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use contract::{GpuSpec, Hashing, ModelName, WorkerCard, WorkerId};
 use engine::sim::{AnswerBank, Profile, SimExecutor};
-use llama::{
-    Checkpoint, ExecutorOptions, Isa, LlamaExecutor, LoadedWeights, Model, ModelOptions,
-};
+use llama::{Checkpoint, ExecutorOptions, Isa, LlamaExecutor, LoadedWeights, Model, ModelOptions};
 use preprocess::{PreprocessConfig, Preprocessor, Vocabulary};
 use transport::Member;
 use worker::{Worker, WorkerContext};
@@ -198,7 +196,11 @@ fn real(asked: Asked<'_>) -> anyhow::Result<(Backend, Preprocessor)> {
     )?;
     let checkpoint = Checkpoint::open(&path)?;
     let options = options(&checkpoint, asked)?;
-    check_memory(&checkpoint, &options, asked.workers.unwrap_or(LLAMA_WORKERS))?;
+    check_memory(
+        &checkpoint,
+        &options,
+        asked.workers.unwrap_or(LLAMA_WORKERS),
+    )?;
     let preprocessor = preprocessor(asked.model, options.model.context as u32)?;
     let total = checkpoint.stored_bytes();
     let mut done = 0;
@@ -229,7 +231,7 @@ const LARGE_MODEL: u64 = 500 << 20;
 fn model_path(args: &ModelArgs) -> anyhow::Result<Option<PathBuf>> {
     Ok(match (&args.model_path, &args.model) {
         (Some(path), _) => Some(path.clone()),
-        (None, Some(name)) => Some(PathBuf::from(name)),
+        (None, Some(name)) => Some(crate::model::store()?.resolve(name)?.path),
         (None, None) => None,
     })
 }
@@ -265,7 +267,9 @@ fn options(checkpoint: &Checkpoint, asked: Asked<'_>) -> anyhow::Result<Executor
             step_tokens: args.max_step_tokens.max(slots),
             outputs: slots * (1 + drafts),
             context,
-            threads: args.threads.map_or((cores / workers).max(1), |threads| threads as usize),
+            threads: args
+                .threads
+                .map_or((cores / workers).max(1), |threads| threads as usize),
             isa: Isa::detect(),
         },
         speculation: args.speculation.into(),
@@ -299,7 +303,9 @@ fn check_memory(
 /// As Linux tells it; nothing elsewhere.
 fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("MemAvailable:"))?;
     let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kilobytes << 10)
 }

@@ -14,6 +14,7 @@ mod demo;
 mod fleet;
 mod laboratory;
 mod loadgen;
+mod model;
 mod observability;
 mod pages;
 mod print;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Dashboards(args) => dashboards::run(&args),
         Command::Frontend(args) => cluster::frontend::run(*args),
         Command::Worker(args) => cluster::worker::run(*args),
+        Command::Model { command } => model::run(&command),
         Command::Config { command } => shown(&command).and_then(|()| config::show()),
     };
     match outcome {

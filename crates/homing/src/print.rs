@@ -13,6 +13,11 @@ pub(crate) fn note(text: Arguments<'_>) {
     eprintln!("{text}");
 }
 
+/// The same in the place of the line before, on a terminal.
+pub(crate) fn again(text: Arguments<'_>) {
+    eprint!("\r\x1b[2K{text}");
+}
+
 pub(crate) fn error(text: Arguments<'_>) {
     eprintln!("homing: {text}");
 }

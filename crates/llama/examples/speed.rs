@@ -8,8 +8,7 @@
     reason = "a tool for the terminal"
 )]
 
-use std::time::Instant;
-
+use contract::Clock;
 use llama::{Checkpoint, Isa, LoadedWeights, Model, ModelOptions, Plan};
 
 const PROMPT: usize = 512;
@@ -30,7 +29,8 @@ fn main() {
         threads,
         isa: Isa::detect(),
     };
-    let began = Instant::now();
+    let clock = Clock::start();
+    let began = clock.now();
     let checkpoint = Checkpoint::open(path.as_ref()).unwrap();
     let weights = LoadedWeights::load(&checkpoint, &mut |_| ()).unwrap();
     let mut model = Model::new(&weights, options).unwrap();
@@ -38,22 +38,26 @@ fn main() {
         "{}: {} MB of weights in memory, loaded in {:.1} s, {} with {threads} threads",
         model.config().name,
         model.weight_bytes() / 1_000_000,
-        began.elapsed().as_secs_f64(),
+        (clock.now() - began).as_secs_f64(),
         Isa::detect().as_str(),
     );
-    let tokens = |seed: usize| (0..PROMPT as u32).map(move |id| (id * 37 + seed as u32 * 11) % 4000);
+    let tokens =
+        |seed: usize| (0..PROMPT as u32).map(move |id| (id * 37 + seed as u32 * 11) % 4000);
     let blocks = |sequence: usize| (sequence * 64) as u32..(sequence * 64 + 64) as u32;
     let mut plan = Plan::new(BLOCK);
     for round in 0..ROUNDS {
-        let began = Instant::now();
+        let began = clock.now();
         plan.clear();
         plan.push(tokens(round), 0, blocks(0), 1);
         model.forward(&plan);
-        println!("prefill of {PROMPT}: {:.0} tokens/s", PROMPT as f64 / began.elapsed().as_secs_f64());
+        println!(
+            "prefill of {PROMPT}: {:.0} tokens/s",
+            PROMPT as f64 / (clock.now() - began).as_secs_f64()
+        );
     }
     for batch in [1, 2, 4, 8] {
         for _ in 0..ROUNDS {
-            let began = Instant::now();
+            let began = clock.now();
             for position in 0..DECODED {
                 plan.clear();
                 for sequence in 0..batch {
@@ -61,7 +65,7 @@ fn main() {
                 }
                 model.forward(&plan);
             }
-            let seconds = began.elapsed().as_secs_f64();
+            let seconds = (clock.now() - began).as_secs_f64();
             println!(
                 "decode at batch {batch}: {:.1} tokens/s, {:.2} ms a step",
                 (DECODED * batch) as f64 / seconds,

@@ -66,7 +66,9 @@ impl KvCache {
                 values: UnsafeCell::new(zeros(blocks * view.value_numbers())?),
             })
         };
-        let layers = (0..config.layers).map(|_| layer()).collect::<Result<_, _>>()?;
+        let layers = (0..config.layers)
+            .map(|_| layer())
+            .collect::<Result<_, _>>()?;
         Ok(Self { layers, shape })
     }
 
@@ -101,17 +103,16 @@ impl KvCache {
     ) {
         let view = self.layer(layer);
         let buffers = &self.layers[layer];
-        let (all_keys, all_values) = unsafe {
-            (&mut *buffers.keys.get(), &mut *buffers.values.get())
-        };
+        let (all_keys, all_values) =
+            unsafe { (&mut *buffers.keys.get(), &mut *buffers.values.get()) };
         let (block, size) = (block as usize, view.head_size);
         assert!(offset < view.block_size && (block + 1) * view.key_numbers() <= all_keys.len());
         let (to_keys, to_values) = (all_keys.as_mut_ptr(), all_values.as_mut_ptr());
         for head in 0..view.heads {
             let group = (head * view.groups() + offset / LANES) * size * LANES + offset % LANES;
             let key_at = block * view.key_numbers() + group;
-            let value_at = block * view.value_numbers()
-                + (head * view.block_size + offset) * view.padded_head;
+            let value_at =
+                block * view.value_numbers() + (head * view.block_size + offset) * view.padded_head;
             for component in 0..size {
                 unsafe {
                     *to_keys.add(key_at + component * LANES) = keys[head * size + component];

@@ -110,7 +110,7 @@ kernels! {
     /// Inputs times the stripes of `range`.
     fn product = product::any, (matrix: &Matrix, range: Range<usize>, ends: (Inputs, Outputs), panel: &mut [f32]);
     /// See [`attention::attend`].
-    fn attend = attention::attend, (cache: &Cache, head: usize, blocks: &[u32], queries: &[Query], scores: (&mut [f32], usize));
+    fn attend = attention::attend, (cache: &Cache, place: (usize, &[u32]), queries: &[Query], scores: (&mut [f32], usize));
     fn rms_norm = row::rms_norm, (row: &[f32], weight: &[f32], width: (usize, f32), to: &mut [f32]);
     fn add = row::add, (row: &[f32], to: &mut [f32]);
     fn gated = row::gated, (gate: &mut [f32], up: &[f32]);

@@ -73,7 +73,10 @@ impl<C: Copy, S: Copy> Quantised<C, S> {
         for (column, to) in cells {
             let cell = place(column);
             let shared = cell / LANES / block * LANES + cell % LANES;
-            let offset = self.offsets.get(shared).map_or(0.0, |offset| scale(*offset));
+            let offset = self
+                .offsets
+                .get(shared)
+                .map_or(0.0, |offset| scale(*offset));
             *to = scale(self.scales[shared]) * code(&self.codes, cell) + offset;
         }
     }

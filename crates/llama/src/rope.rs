@@ -26,7 +26,11 @@ impl Rope {
         let mut table = Vec::with_capacity(positions * 2 * half);
         for position in 0..positions {
             // The angle is rounded first, as everywhere else.
-            let angles = || frequencies.iter().map(|frequency| position as f32 * frequency);
+            let angles = || {
+                frequencies
+                    .iter()
+                    .map(|frequency| position as f32 * frequency)
+            };
             table.extend(angles().map(|angle| f64::from(angle).cos() as f32));
             table.extend(angles().map(|angle| f64::from(angle).sin() as f32));
         }
@@ -40,7 +44,8 @@ impl Rope {
     /// Turns one head to its position.
     pub(crate) fn turn(&self, head: &mut [f32], position: usize) {
         let half = self.half;
-        let (cosines, sines) = self.table[position * 2 * half..(position + 1) * 2 * half].split_at(half);
+        let (cosines, sines) =
+            self.table[position * 2 * half..(position + 1) * 2 * half].split_at(half);
         for pair in 0..half {
             let (one, other) = match self.pairs {
                 RopePairs::Halves => (pair, pair + half),

@@ -66,7 +66,10 @@ impl Sampler {
         let cut = draw.sampling.top_p < 1.0 || draw.sampling.top_k.is_some_and(|k| k > 0);
         if !cut {
             let total: f64 = logits.iter().map(|logit| weight(*logit)).sum();
-            let all = logits.iter().zip(0..).map(|(logit, id)| (weight(*logit), id));
+            let all = logits
+                .iter()
+                .zip(0..)
+                .map(|(logit, id)| (weight(*logit), id));
             return pick(all, share * total).ok_or(NotFinite);
         }
         self.candidates.clear();
@@ -103,7 +106,10 @@ fn keep(
     let likelier = |one: &(f32, TokenId), other: &(f32, TokenId)| {
         other.0.total_cmp(&one.0).then(one.1.cmp(&other.1))
     };
-    let top_k = sampling.top_k.filter(|k| *k > 0).map_or(usize::MAX, |k| k as usize);
+    let top_k = sampling
+        .top_k
+        .filter(|k| *k > 0)
+        .map_or(usize::MAX, |k| k as usize);
     let most = top_k.min(candidates.len());
     let mut sorted = FIRST_SORTED.min(most);
     loop {
@@ -115,7 +121,10 @@ fn keep(
         let total: f64 = if most == candidates.len() {
             candidates.iter().map(|(logit, _)| weight(*logit)).sum()
         } else if sorted == most {
-            candidates[..most].iter().map(|(logit, _)| weight(*logit)).sum()
+            candidates[..most]
+                .iter()
+                .map(|(logit, _)| weight(*logit))
+                .sum()
         } else {
             f64::INFINITY
         };

@@ -74,7 +74,15 @@ impl Weights {
     pub(crate) fn bytes(&self) -> usize {
         let layers = self.layers.iter().map(|layer| {
             let [q, k, v] = &layer.qkv;
-            let parts = [q, k, v, &layer.attention_output, &layer.gate, &layer.up, &layer.down];
+            let parts = [
+                q,
+                k,
+                v,
+                &layer.attention_output,
+                &layer.gate,
+                &layer.up,
+                &layer.down,
+            ];
             parts.into_iter().map(Matrix::bytes).sum::<usize>()
         });
         layers.sum::<usize>()

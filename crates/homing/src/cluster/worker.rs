@@ -154,7 +154,11 @@ async fn start(
         "Homing {} worker {} {} {} ({}), {} slots\n\n  address  {}\n  events   {}",
         env!("CARGO_PKG_VERSION"),
         card.name,
-        if card.simulated { "SIMULATES" } else { "computes" },
+        if card.simulated {
+            "SIMULATES"
+        } else {
+            "computes"
+        },
         card.model,
         card.engine,
         card.slots,

@@ -33,6 +33,7 @@ fn demo(arguments: Vec<OsString>) -> DemoArgs {
         crate::args::Command::Learning(_)
         | crate::args::Command::Frontend(_)
         | crate::args::Command::Worker(_)
+        | crate::args::Command::Model { .. }
         | crate::args::Command::Loadgen(_)
         | crate::args::Command::Sweep(_)
         | crate::args::Command::Replay(_)

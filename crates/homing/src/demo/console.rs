@@ -107,7 +107,10 @@ pub(super) fn facade(
     } = given;
     let subtitle = args.subtitle.clone().unwrap_or_else(|| {
         let workers = system.backend.describe(system.workers);
-        format!("Powered by Homing, on {}", workers.replace("SIMULATED", "simulated"))
+        format!(
+            "Powered by Homing, on {}",
+            workers.replace("SIMULATED", "simulated")
+        )
     });
     Ok(Facade {
         config: ConsoleConfig {

@@ -14,5 +14,6 @@ mod frontends;
 mod hostile;
 mod hosts;
 mod refusals;
+mod smollm2;
 mod system;
 mod turns;

@@ -1,9 +1,8 @@
 //! One step on the thread that computes: draft, compute, draw.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::time::Instant;
 
-use contract::{GenerateRequest, TokenId};
+use contract::{Clock, GenerateRequest, TokenId};
 use engine::executor::{RowOutput, SequenceId, may_stop};
 use engine::{ExecutorError, StepOutput};
 
@@ -16,6 +15,7 @@ use crate::speculation::{accept, ngram};
 
 pub(super) struct Steps {
     model: Model,
+    clock: Clock,
     plan: Plan,
     sampler: Sampler,
     speculation: Speculation,
@@ -29,6 +29,7 @@ pub(super) struct Steps {
 impl Steps {
     pub(super) fn new(model: Model, options: &ExecutorOptions) -> Self {
         Self {
+            clock: Clock::start(),
             plan: Plan::new(options.model.block_size),
             sampler: Sampler::default(),
             speculation: options.speculation,
@@ -46,9 +47,9 @@ impl Steps {
                 detail: format!("token {token} is not in the model's vocabulary"),
             });
         }
-        let began = Instant::now();
+        let began = self.clock.now();
         self.draft(input);
-        let drafted = Instant::now();
+        let drafted = self.clock.now();
         self.plan.clear();
         for (row, drafts) in input.rows.iter().zip(&self.drafts) {
             let start = row.start - row.known_from;
@@ -65,7 +66,7 @@ impl Steps {
             );
         }
         self.model.forward(&self.plan);
-        let seconds = drafted.elapsed().as_secs_f64();
+        let seconds = (self.clock.now() - drafted).as_secs_f64();
         let output = self.draw(input).map_err(|error| ExecutorError::Device {
             detail: error.to_string(),
         })?;
@@ -93,7 +94,10 @@ impl Steps {
                 *slot = Some((row.sequence, Acceptance::default()));
             }
         }
-        let known = input.rows.iter().filter_map(|row| self.slots[row.slot].as_ref());
+        let known = input
+            .rows
+            .iter()
+            .filter_map(|row| self.slots[row.slot].as_ref());
         let most = self.pace.choose(known.map(|(_, acceptance)| acceptance));
         for (row, drafts) in input.rows.iter().zip(&mut self.drafts) {
             let room = row.drafts.min(most);
@@ -180,7 +184,10 @@ impl<'a> Voice<'a> {
     }
 
     /// Nothing is said after the token that ends an answer.
-    fn until_the_end(&self, mut tokens: smallvec::SmallVec<[TokenId; 4]>) -> smallvec::SmallVec<[TokenId; 4]> {
+    fn until_the_end(
+        &self,
+        mut tokens: smallvec::SmallVec<[TokenId; 4]>,
+    ) -> smallvec::SmallVec<[TokenId; 4]> {
         let limits = &self.request.limits;
         let ends = |(index, token): (usize, &TokenId)| {
             may_stop(limits, self.said + index) && limits.eos_tokens.contains(token)

@@ -76,7 +76,9 @@ fn answers(
         scheduler.submit(submission).unwrap();
         streams.push(stream);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
     runtime.block_on(async {
         while let Some(batch) = scheduler.plan(clock.now()) {
             let output = executor.step(&batch).await.unwrap();

@@ -60,14 +60,15 @@ pub(crate) const TOGETHER: usize = 6;
 #[inline(always)]
 pub(crate) unsafe fn attend<L: Lanes>(
     cache: &Cache,
-    head: usize,
-    blocks: &[u32],
+    (head, blocks): (usize, &[u32]),
     queries: &[Query],
     (scores, stride): (&mut [f32], usize),
 ) {
     let most = queries.iter().map(|query| query.sees).max().unwrap_or(0);
     assert!(queries.len() <= TOGETHER && scores.len() >= queries.len() * stride);
-    assert!(stride >= most.next_multiple_of(cache.block_size) + LANES && stride % LANES == 0);
+    assert!(
+        stride >= most.next_multiple_of(cache.block_size) + LANES && stride.is_multiple_of(LANES)
+    );
     assert!(blocks.len() * cache.block_size >= most);
     let mut done = 0;
     while done < queries.len() {
@@ -75,7 +76,7 @@ pub(crate) unsafe fn attend<L: Lanes>(
         let rest = &queries[done..];
         macro_rules! group {
             ($n:literal) => {{
-                unsafe { score::<L, $n>(cache, head, blocks, rest, (scores, stride)) };
+                unsafe { score::<L, $n>(cache, (head, blocks), rest, (scores, stride)) };
                 done += $n;
             }};
         }
@@ -88,7 +89,11 @@ pub(crate) unsafe fn attend<L: Lanes>(
     let scale = 1.0 / (cache.head_size as f32).sqrt();
     let mut sums = [0.0; TOGETHER];
     for (row, (query, sum)) in queries.iter().zip(&mut sums).enumerate() {
-        *sum = softmax::<L>(&mut scores[row * stride..(row + 1) * stride], query.sees, scale);
+        *sum = softmax::<L>(
+            &mut scores[row * stride..(row + 1) * stride],
+            query.sees,
+            scale,
+        );
     }
     let scores = scores.as_ptr();
     for first in (0..cache.padded_head).step_by(LANES) {
@@ -116,12 +121,15 @@ pub(crate) unsafe fn attend<L: Lanes>(
 #[inline(always)]
 unsafe fn score<L: Lanes, const N: usize>(
     cache: &Cache,
-    head: usize,
-    blocks: &[u32],
+    (head, blocks): (usize, &[u32]),
     queries: &[Query],
     (scores, stride): (*mut f32, usize),
 ) {
-    let most = queries[..N].iter().map(|query| query.sees).max().unwrap_or(0);
+    let most = queries[..N]
+        .iter()
+        .map(|query| query.sees)
+        .max()
+        .unwrap_or(0);
     let group_numbers = cache.head_size * LANES;
     for (index, block) in blocks[..most.div_ceil(cache.block_size)].iter().enumerate() {
         let start = index * cache.block_size;
@@ -155,8 +163,16 @@ unsafe fn mix<L: Lanes, const N: usize>(
     (queries, sums): (&[Query], &[f32]),
     (scores, stride): (*const f32, usize),
 ) {
-    let most = queries[..N].iter().map(|query| query.sees).max().unwrap_or(0);
-    let least = queries[..N].iter().map(|query| query.sees).min().unwrap_or(0);
+    let most = queries[..N]
+        .iter()
+        .map(|query| query.sees)
+        .max()
+        .unwrap_or(0);
+    let least = queries[..N]
+        .iter()
+        .map(|query| query.sees)
+        .min()
+        .unwrap_or(0);
     let mut outputs = [L::splat(0.0); N];
     for (index, block) in blocks[..most.div_ceil(cache.block_size)].iter().enumerate() {
         let start = index * cache.block_size;

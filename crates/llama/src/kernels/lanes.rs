@@ -51,7 +51,9 @@ pub(crate) struct Portable([f32; LANES]);
 impl Portable {
     #[inline(always)]
     fn each(self, other: Self, with: impl Fn(f32, f32) -> f32) -> Self {
-        Self(std::array::from_fn(|lane| with(self.0[lane], other.0[lane])))
+        Self(std::array::from_fn(|lane| {
+            with(self.0[lane], other.0[lane])
+        }))
     }
 }
 
@@ -104,7 +106,10 @@ impl Lanes for Portable {
     }
     #[inline(always)]
     fn power_of_two(self) -> Self {
-        Self(self.0.map(|value| f32::from_bits(((value as i32 + 127) as u32) << 23)))
+        Self(
+            self.0
+                .map(|value| f32::from_bits(((value as i32 + 127) as u32) << 23)),
+        )
     }
     #[inline(always)]
     unsafe fn from_i8(from: *const i8) -> Self {

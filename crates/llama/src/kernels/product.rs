@@ -72,27 +72,27 @@ unsafe fn tile<L: Lanes, W: Weights<L>, const R: usize, const M: usize>(
                     std::array::from_fn(|row| weights.eight(stripe + row, at));
                 for column in 0..8 {
                     let weight: [L; R] = std::array::from_fn(|row| W::column(&mut eight[row]));
+                    let values = input.values.add(at * 8 + column);
                     for m in 0..M {
-                        let value = *input.values.add(m * input.stride + at * 8 + column);
-                        let value = L::splat(value);
-                        for row in 0..R {
-                            sums[row][m] = weight[row].fma(value, sums[row][m]);
+                        let value = L::splat(*values.add(m * input.stride));
+                        for (sums, weight) in sums.iter_mut().zip(weight) {
+                            sums[m] = weight.fma(value, sums[m]);
                         }
                     }
                 }
             }
             if W::SHARED > 0 {
-                for row in 0..R {
+                for (row, (totals, sums)) in totals.iter_mut().zip(&mut sums).enumerate() {
                     let scale = weights.scale(stripe + row, block);
-                    for m in 0..M {
-                        totals[row][m] = scale.fma(sums[row][m], totals[row][m]);
-                        sums[row][m] = L::splat(0.0);
+                    for (total, sum) in totals.iter_mut().zip(sums) {
+                        *total = scale.fma(*sum, *total);
+                        *sum = L::splat(0.0);
                     }
                     if weights.has_offsets() {
                         let offset = weights.offset(stripe + row, block);
-                        for m in 0..M {
+                        for (m, total) in totals.iter_mut().enumerate() {
                             let sum = L::splat(*input.sums.add(m * input.sums_stride + block));
-                            totals[row][m] = offset.fma(sum, totals[row][m]);
+                            *total = offset.fma(sum, *total);
                         }
                     }
                 }
@@ -140,7 +140,7 @@ unsafe fn stripes<L: Lanes, W: Weights<L>>(
         // Sums of a block and totals of all blocks must fit the 32 registers together.
         macro_rules! tiles {
             ($wide:literal, $m:literal) => {{
-                while stripe + $wide <= stripes.end {
+                while stripes.end - stripe >= $wide {
                     unsafe { tile::<L, W, $wide, $m>(weights, stripe, blocks, input, output) };
                     stripe += $wide;
                 }
@@ -219,7 +219,10 @@ unsafe fn product<L: Lanes, W: Weights<L>>(
     let columns = blocks * BLOCK;
     for first in range.clone().step_by(PANEL_STRIPES) {
         let end = (first + PANEL_STRIPES).min(range.end);
-        assert!(panel.len() >= (end - first) * columns * LANES, "room for a panel");
+        assert!(
+            panel.len() >= (end - first) * columns * LANES,
+            "room for a panel"
+        );
         let mut to = panel.as_mut_ptr();
         for stripe in first..end {
             for eighth in 0..columns / 8 {
@@ -270,8 +273,12 @@ pub(crate) unsafe fn any<L: Lanes>(
                 let weights = Plain::<Brain, _>::new(values, blocks);
                 product::<L, _>(&weights, range, blocks, ends, panel);
             }
-            Codes::FourF16(from) => product::<L, _>(&Four(from, blocks), range, blocks, ends, panel),
-            Codes::FourF32(from) => product::<L, _>(&Four(from, blocks), range, blocks, ends, panel),
+            Codes::FourF16(from) => {
+                product::<L, _>(&Four(from, blocks), range, blocks, ends, panel)
+            }
+            Codes::FourF32(from) => {
+                product::<L, _>(&Four(from, blocks), range, blocks, ends, panel)
+            }
             Codes::EightF16(from) => {
                 product::<L, _>(&Eight::<_, BLOCK>(from, blocks), range, blocks, ends, panel);
             }

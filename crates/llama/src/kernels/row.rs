@@ -34,7 +34,7 @@ pub(crate) fn rms_norm<L: Lanes>(
     (width, epsilon): (usize, f32),
     to: &mut [f32],
 ) {
-    assert!(row.len() % LANES == 0 && weight.len() == row.len() && to.len() == row.len());
+    assert!(row.len().is_multiple_of(LANES) && weight.len() == row.len() && to.len() == row.len());
     let mut squares = L::splat(0.0);
     for at in vectors(row.len()) {
         let part = unsafe { L::load(row.as_ptr().add(at)) };
@@ -54,7 +54,7 @@ pub(crate) fn rms_norm<L: Lanes>(
 /// `to += row`.
 #[inline(always)]
 pub(crate) fn add<L: Lanes>(row: &[f32], to: &mut [f32]) {
-    assert!(row.len() % LANES == 0 && to.len() == row.len());
+    assert!(row.len().is_multiple_of(LANES) && to.len() == row.len());
     for at in vectors(row.len()) {
         unsafe {
             let sum = L::load(to.as_ptr().add(at)).add(L::load(row.as_ptr().add(at)));
@@ -66,7 +66,7 @@ pub(crate) fn add<L: Lanes>(row: &[f32], to: &mut [f32]) {
 /// `gate = silu(gate) * up`.
 #[inline(always)]
 pub(crate) fn gated<L: Lanes>(gate: &mut [f32], up: &[f32]) {
-    assert!(gate.len() % LANES == 0 && up.len() == gate.len());
+    assert!(gate.len().is_multiple_of(LANES) && up.len() == gate.len());
     for at in vectors(gate.len()) {
         unsafe {
             let active = math::silu(L::load(gate.as_ptr().add(at)));
@@ -80,7 +80,7 @@ pub(crate) fn gated<L: Lanes>(gate: &mut [f32], up: &[f32]) {
 /// The sum of each block of `row`.
 #[inline(always)]
 pub(crate) fn block_sums<L: Lanes>(row: &[f32], sums: &mut [f32]) {
-    assert!(row.len() % BLOCK == 0 && sums.len() == row.len() / BLOCK);
+    assert!(row.len().is_multiple_of(BLOCK) && sums.len() == row.len() / BLOCK);
     for (block, sum) in row.chunks_exact(BLOCK).zip(sums) {
         let (low, high) = unsafe { (L::load(block.as_ptr()), L::load(block.as_ptr().add(LANES))) };
         *sum = sum_of(low.add(high));
@@ -91,7 +91,7 @@ pub(crate) fn block_sums<L: Lanes>(row: &[f32], sums: &mut [f32]) {
 /// first `count` of the row count; the rest up to whole lanes becomes zero.
 #[inline(always)]
 pub(crate) fn softmax<L: Lanes>(row: &mut [f32], count: usize, scale: f32) -> f32 {
-    assert!(row.len() % LANES == 0 && count > 0 && count <= row.len());
+    assert!(row.len().is_multiple_of(LANES) && count > 0 && count <= row.len());
     let length = count.next_multiple_of(LANES);
     row[count..length].fill(f32::NEG_INFINITY);
     let mut largest = L::splat(f32::NEG_INFINITY);

@@ -11,7 +11,9 @@ use crate::matrix::{BLOCK, Matrix, Packer};
 pub(crate) fn stored(format: Format, rows: usize, columns: usize, seed: u64) -> Vec<u8> {
     let mut state = seed;
     let mut next = || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         (state >> 33) as u32
     };
     let blocks = rows * columns / format.block_len();

@@ -53,7 +53,7 @@ impl Packer {
     pub(crate) fn rows(&mut self, first: usize, bytes: &[u8]) -> Result<(), MatrixError> {
         let row_bytes = self.format.bytes_for(self.columns).unwrap_or(0);
         let count = bytes.len().checked_div(row_bytes).unwrap_or(0);
-        if row_bytes == 0 || bytes.len() % row_bytes != 0 || first + count > self.rows {
+        if row_bytes == 0 || !bytes.len().is_multiple_of(row_bytes) || first + count > self.rows {
             return Err(MatrixError::Size {
                 have: bytes.len(),
                 rows: self.rows - first.min(self.rows),

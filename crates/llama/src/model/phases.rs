@@ -131,8 +131,16 @@ impl Phases<'_> {
     fn place(&mut self, index: usize, layer: &Layer) {
         let (space, config, rope, cache) = (self.space, self.config, self.rope, self.cache);
         let size = config.head_size;
-        let starts = [0, layer.qkv[0].stripes(), layer.qkv[0].stripes() + layer.qkv[1].stripes()];
-        let widths = [config.heads * size, config.kv_heads * size, config.kv_heads * size];
+        let starts = [
+            0,
+            layer.qkv[0].stripes(),
+            layer.qkv[0].stripes() + layer.qkv[1].stripes(),
+        ];
+        let widths = [
+            config.heads * size,
+            config.kv_heads * size,
+            config.kv_heads * size,
+        ];
         Self::each_row(self.team, self.plan.tokens.len(), |token| {
             let row = unsafe { space.qkv.row_mut(token) };
             if let Some(biases) = &layer.qkv_bias {
@@ -176,7 +184,10 @@ impl Phases<'_> {
     fn collect_heads(&mut self) {
         let (space, isa, size) = (self.space, self.isa, self.config.head_size);
         Self::each_row(self.team, self.plan.tokens.len(), |token| unsafe {
-            let from = space.heads.row(token).chunks_exact(size.next_multiple_of(LANES));
+            let from = space
+                .heads
+                .row(token)
+                .chunks_exact(size.next_multiple_of(LANES));
             let to = space.attended.values.row_mut(token);
             for (from, to) in from.zip(to.chunks_exact_mut(size)).take(self.config.heads) {
                 to.copy_from_slice(&from[..size]);
@@ -221,7 +232,12 @@ impl Phases<'_> {
             space.last.seal(isa, output);
         });
         if !plan.outputs.is_empty() {
-            self.multiply(&[weights.head()], &space.last, plan.outputs.len(), &space.logits);
+            self.multiply(
+                &[weights.head()],
+                &space.last,
+                plan.outputs.len(),
+                &space.logits,
+            );
         }
     }
 }
@@ -259,7 +275,7 @@ impl Attending<'_> {
         let scores = (scores, space.score_stride);
         unsafe {
             self.isa
-                .attend(&cache, task.head, blocks, &queries[..task.count], scores);
+                .attend(&cache, (task.head, blocks), &queries[..task.count], scores);
         }
     }
 }

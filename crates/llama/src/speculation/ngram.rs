@@ -15,7 +15,9 @@ pub(crate) fn draft(tokens: &[TokenId], most: usize, drafts: &mut Vec<TokenId>) 
         }
         let (before, end) = tokens.split_at(tokens.len() - length);
         // The last time is the likeliest to be like this one.
-        let found = (0..before.len()).rev().find(|at| tokens[*at..].starts_with(end));
+        let found = (0..before.len())
+            .rev()
+            .find(|at| tokens[*at..].starts_with(end));
         if let Some(at) = found {
             let follows = &tokens[at + length..];
             drafts.extend_from_slice(&follows[..most.min(follows.len())]);

@@ -68,7 +68,12 @@ fn statistic(cheat: impl Fn(TokenId, Option<TokenId>) -> TokenId) -> f64 {
     }
     let mut statistic = 0.0;
     for (cell, count) in counts.into_iter().enumerate() {
-        let [a, b, c] = [cell / TOKENS / TOKENS, cell / TOKENS % TOKENS, cell % TOKENS].map(|token| token as u32);
+        let [a, b, c] = [
+            cell / TOKENS / TOKENS,
+            cell / TOKENS % TOKENS,
+            cell % TOKENS,
+        ]
+        .map(|token| token as u32);
         let mean = chance(0, a) * chance(a, b) * chance(b, c) * sentences as f64;
         statistic += (count as f64 - mean).powi(2) / mean;
     }

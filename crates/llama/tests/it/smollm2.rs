@@ -24,6 +24,7 @@ const TIE: f32 = 2e-3;
 
 #[test]
 #[ignore = "needs SmolLM2: cargo xtask test --only model"]
+#[expect(clippy::disallowed_methods, reason = "the step says where it is")]
 fn texts_are_those_of_transformers() {
     let path = std::env::var("SMOLLM2").expect("SMOLLM2 names the GGUF file");
     let text = std::fs::read_to_string(golden("smollm2.json")).unwrap();
@@ -50,11 +51,19 @@ fn texts_are_those_of_transformers() {
                 continue;
             }
             ties += 1;
-            let (margin, behind) = (case.margins[step], here[best(here) as usize] - here[*token as usize]);
-            println!("case {number}, token {step}: another one is ahead by {behind}, there it was behind by {margin}");
+            let (margin, behind) = (
+                case.margins[step],
+                here[best(here) as usize] - here[*token as usize],
+            );
+            println!(
+                "case {number}, token {step}: another one is ahead by {behind}, there it was behind by {margin}"
+            );
             assert!(margin < TIE && behind < TIE, "no tie");
         }
     }
-    println!("{same} tokens of {} are the same, {ties} are ties", same + ties);
+    println!(
+        "{same} tokens of {} are the same, {ties} are ties",
+        same + ties
+    );
     assert_eq!(same + ties, 20 * 64);
 }

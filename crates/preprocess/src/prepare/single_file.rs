@@ -21,9 +21,17 @@ pub(super) fn load(
     let vocabulary = HuggingFace::parse(from.tokenizer_json.as_bytes()).map_err(wrong)?;
     let named = |text: &str| {
         let id = vocabulary.id_of(text);
-        id.ok_or_else(|| wrong(format!("its special token `{text}` is not in its vocabulary")))
+        id.ok_or_else(|| {
+            wrong(format!(
+                "its special token `{text}` is not in its vocabulary"
+            ))
+        })
     };
-    let mut ends = from.eos.iter().map(|text| named(text)).collect::<Result<Vec<_>, _>>()?;
+    let mut ends = from
+        .eos
+        .iter()
+        .map(|text| named(text))
+        .collect::<Result<Vec<_>, _>>()?;
     ends.sort_unstable();
     ends.dedup();
     let bos = match from.bos {

@@ -78,11 +78,7 @@ impl Lanes for Avx512 {
     }
     #[inline(always)]
     unsafe fn from_f16(from: *const u16) -> Self {
-        unsafe {
-            Self(arch::_mm512_cvtph_ps(arch::_mm256_loadu_si256(
-                from.cast(),
-            )))
-        }
+        unsafe { Self(arch::_mm512_cvtph_ps(arch::_mm256_loadu_si256(from.cast()))) }
     }
     #[inline(always)]
     unsafe fn from_bf16(from: *const u16) -> Self {
@@ -118,7 +114,12 @@ pub(crate) struct Avx2(arch::__m256, arch::__m256);
 impl Avx2 {
     #[inline(always)]
     unsafe fn from_ints(low: arch::__m256i, high: arch::__m256i) -> Self {
-        unsafe { Self(arch::_mm256_cvtepi32_ps(low), arch::_mm256_cvtepi32_ps(high)) }
+        unsafe {
+            Self(
+                arch::_mm256_cvtepi32_ps(low),
+                arch::_mm256_cvtepi32_ps(high),
+            )
+        }
     }
 }
 
@@ -133,7 +134,12 @@ impl Lanes for Avx2 {
     }
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
-        unsafe { Self(arch::_mm256_loadu_ps(from), arch::_mm256_loadu_ps(from.add(8))) }
+        unsafe {
+            Self(
+                arch::_mm256_loadu_ps(from),
+                arch::_mm256_loadu_ps(from.add(8)),
+            )
+        }
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
@@ -153,27 +159,57 @@ impl Lanes for Avx2 {
     }
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        unsafe { Self(arch::_mm256_add_ps(self.0, other.0), arch::_mm256_add_ps(self.1, other.1)) }
+        unsafe {
+            Self(
+                arch::_mm256_add_ps(self.0, other.0),
+                arch::_mm256_add_ps(self.1, other.1),
+            )
+        }
     }
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        unsafe { Self(arch::_mm256_sub_ps(self.0, other.0), arch::_mm256_sub_ps(self.1, other.1)) }
+        unsafe {
+            Self(
+                arch::_mm256_sub_ps(self.0, other.0),
+                arch::_mm256_sub_ps(self.1, other.1),
+            )
+        }
     }
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
-        unsafe { Self(arch::_mm256_mul_ps(self.0, other.0), arch::_mm256_mul_ps(self.1, other.1)) }
+        unsafe {
+            Self(
+                arch::_mm256_mul_ps(self.0, other.0),
+                arch::_mm256_mul_ps(self.1, other.1),
+            )
+        }
     }
     #[inline(always)]
     fn div(self, other: Self) -> Self {
-        unsafe { Self(arch::_mm256_div_ps(self.0, other.0), arch::_mm256_div_ps(self.1, other.1)) }
+        unsafe {
+            Self(
+                arch::_mm256_div_ps(self.0, other.0),
+                arch::_mm256_div_ps(self.1, other.1),
+            )
+        }
     }
     #[inline(always)]
     fn max(self, other: Self) -> Self {
-        unsafe { Self(arch::_mm256_max_ps(self.0, other.0), arch::_mm256_max_ps(self.1, other.1)) }
+        unsafe {
+            Self(
+                arch::_mm256_max_ps(self.0, other.0),
+                arch::_mm256_max_ps(self.1, other.1),
+            )
+        }
     }
     #[inline(always)]
     fn round(self) -> Self {
-        unsafe { Self(arch::_mm256_round_ps::<0>(self.0), arch::_mm256_round_ps::<0>(self.1)) }
+        unsafe {
+            Self(
+                arch::_mm256_round_ps::<0>(self.0),
+                arch::_mm256_round_ps::<0>(self.1),
+            )
+        }
     }
     #[inline(always)]
     fn power_of_two(self) -> Self {

@@ -124,11 +124,25 @@ impl<L: Lanes, S: Scale> Weights<L> for Four<'_, S> {
     }
     #[inline(always)]
     unsafe fn scale(&self, stripe: usize, block: usize) -> L {
-        unsafe { S::lanes(self.0.scales.as_ptr().add((stripe * self.1 + block) * LANES)) }
+        unsafe {
+            S::lanes(
+                self.0
+                    .scales
+                    .as_ptr()
+                    .add((stripe * self.1 + block) * LANES),
+            )
+        }
     }
     #[inline(always)]
     unsafe fn offset(&self, stripe: usize, block: usize) -> L {
-        unsafe { S::lanes(self.0.offsets.as_ptr().add((stripe * self.1 + block) * LANES)) }
+        unsafe {
+            S::lanes(
+                self.0
+                    .offsets
+                    .as_ptr()
+                    .add((stripe * self.1 + block) * LANES),
+            )
+        }
     }
     #[inline(always)]
     fn has_offsets(&self) -> bool {
@@ -159,11 +173,25 @@ impl<L: Lanes, S: Scale, const B: usize> Weights<L> for Eight<'_, S, B> {
     }
     #[inline(always)]
     unsafe fn scale(&self, stripe: usize, block: usize) -> L {
-        unsafe { S::lanes(self.0.scales.as_ptr().add((stripe * self.1 + block) * LANES)) }
+        unsafe {
+            S::lanes(
+                self.0
+                    .scales
+                    .as_ptr()
+                    .add((stripe * self.1 + block) * LANES),
+            )
+        }
     }
     #[inline(always)]
     unsafe fn offset(&self, stripe: usize, block: usize) -> L {
-        unsafe { S::lanes(self.0.offsets.as_ptr().add((stripe * self.1 + block) * LANES)) }
+        unsafe {
+            S::lanes(
+                self.0
+                    .offsets
+                    .as_ptr()
+                    .add((stripe * self.1 + block) * LANES),
+            )
+        }
     }
     #[inline(always)]
     fn has_offsets(&self) -> bool {
