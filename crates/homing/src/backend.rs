@@ -1,6 +1,6 @@
 //! What computes in this process's workers: the simulator, or a model.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
@@ -214,11 +214,15 @@ fn real(asked: Asked<'_>) -> anyhow::Result<(Backend, Preprocessor)> {
             print::note(format_args!("loading {}: {percent} %", path.display()));
         }
     })?;
-    let name = asked.model.model_name.clone();
-    let name = name.or_else(|| asked.model.model.clone());
-    let name = name.unwrap_or_else(|| checkpoint.config().name.clone());
+    let named = asked
+        .model
+        .model
+        .as_ref()
+        .filter(|name| !Path::new(name).exists());
+    let name = asked.model.model_name.as_ref().or(named);
+    let name = name.unwrap_or(&checkpoint.config().name);
     let llama = Llama {
-        model: ModelName::new(&name),
+        model: ModelName::new(name),
         weights,
         options,
     };

@@ -141,12 +141,21 @@ fn settings(args: &LoadgenArgs) -> Settings {
 }
 
 async fn starters(args: &LoadgenArgs) -> anyhow::Result<Vec<Starter>> {
-    if let Some(place) = &args.corpus {
-        return corpus::read(place).await.context("--corpus");
-    }
-    let articles = preprocess::corpus::articles().iter();
-    let starters = articles.map(|article| Starter::new(article.title, article.text));
-    Ok(starters.collect())
+    let starters = match &args.corpus {
+        Some(place) => corpus::read(place).await.context("--corpus")?,
+        None => {
+            let articles = preprocess::corpus::articles().iter();
+            let starters = articles.map(|article| Starter::new(article.title, article.text));
+            starters.collect()
+        }
+    };
+    Ok(match args.text_limit {
+        Some(limit) => {
+            let cut = |starter: Starter| starter.cut(limit as usize);
+            starters.into_iter().map(cut).collect()
+        }
+        None => starters,
+    })
 }
 
 /// The target, and whether it is a simulation.

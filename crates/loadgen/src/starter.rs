@@ -35,6 +35,16 @@ impl Starter {
         }
     }
 
+    /// The beginning, of at most so many characters: whole paragraphs if one fits.
+    pub fn cut(self, characters: usize) -> Self {
+        let Some((end, _)) = self.text.char_indices().nth(characters) else {
+            return self;
+        };
+        let text = &self.text[..end];
+        let text = text.rfind("\n\n").map_or(text, |end| &text[..end]);
+        Self::new(self.title, text.trim_end())
+    }
+
     /// A file's content; its first line with words is the title.
     pub fn parse(bytes: &[u8]) -> Result<Self, Unfit> {
         let text = std::str::from_utf8(bytes)
@@ -67,6 +77,16 @@ impl Starter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_are_cut_between_paragraphs() {
+        let starter = || Starter::new("T", "One two.\n\nThree four.\n\nFive.");
+        let cut = |characters| starter().cut(characters).text.to_string();
+        assert_eq!(cut(24), "One two.\n\nThree four.");
+        assert_eq!(cut(12), "One two.");
+        assert_eq!(cut(3), "One");
+        assert_eq!(cut(1000), starter().text.to_string());
+    }
 
     #[test]
     fn only_unique_messages_differ_from_the_start() {

@@ -123,6 +123,9 @@ pub(crate) struct LoadgenArgs {
     /// AWS_SKIP_SIGNATURE=true for public buckets.
     #[arg(long, value_name = "PLACE", help_heading = "Text")]
     pub(crate) corpus: Option<String>,
+    /// Cut every text after so many characters, at the end of a paragraph; by default none is
+    #[arg(long, value_name = "CHARACTERS", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Text")]
+    pub(crate) text_limit: Option<u32>,
     /// Begin every conversation with a line of its own, so that none profits from another
     #[arg(long, help_heading = "Text")]
     pub(crate) unique: bool,

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
 use super::{System, baseline};
-use crate::args::{DemoArgs, StarterChoice};
+use crate::args::{DemoArgs, EngineChoice, StarterChoice};
 use crate::dashboards::lines::{Choice, Lines};
 use crate::loadgen::unix_ms;
 use crate::pages;
@@ -146,10 +146,7 @@ pub(super) fn load_generator(
     let target = Target::new(&target, system.backend.model().as_str())?;
     let transport = Transport::network(TransportOptions::default());
     let config = LiveConfig {
-        settings: Settings {
-            concurrency: args.concurrency(),
-            ..Settings::default()
-        },
+        settings: settings(args),
         seed: args.seed,
         unique: args.starters == StarterChoice::Unique,
         sampling_seeds: true,
@@ -158,7 +155,7 @@ pub(super) fn load_generator(
     };
     let parts = LiveParts {
         client: Client::new(transport, target, Patience::default(), system.clock),
-        starters: starters(args.starters),
+        starters: starters(args),
         user_model: None,
         registry: system.registry.clone(),
         clock: system.clock,
@@ -168,16 +165,36 @@ pub(super) fn load_generator(
     Ok(LoadGenerator::spawn(config, parts, &TaskTracker::new())?)
 }
 
-fn starters(choice: StarterChoice) -> Vec<Starter> {
+/// A model on a processor reads some hundred tokens a second: its conversations are short.
+const SHORT_TEXT: usize = 2000;
+const SHORT_ANSWER: u32 = 96;
+
+fn settings(args: &DemoArgs) -> Settings {
+    let usual = Settings {
+        concurrency: args.concurrency(),
+        ..Settings::default()
+    };
+    match args.llama.engine {
+        EngineChoice::Simulated => usual,
+        EngineChoice::Llama => Settings {
+            max_tokens: SHORT_ANSWER,
+            ..usual
+        },
+    }
+}
+
+fn starters(args: &DemoArgs) -> Vec<Starter> {
     let articles = corpus::articles();
-    let count = match choice {
+    let count = match args.starters {
         StarterChoice::Ten | StarterChoice::Unique => articles.len().min(10),
         StarterChoice::All => articles.len(),
     };
     let chosen = articles[..count].iter();
-    chosen
-        .map(|article| Starter::new(article.title, article.text))
-        .collect()
+    let starters = chosen.map(|article| Starter::new(article.title, article.text));
+    match args.llama.engine {
+        EngineChoice::Simulated => starters.collect(),
+        EngineChoice::Llama => starters.map(|starter| starter.cut(SHORT_TEXT)).collect(),
+    }
 }
 
 /// Where this machine reaches its own listener, which may listen everywhere.

@@ -4,6 +4,8 @@
 //! run along the loop. A score is the same sum whichever queries come together and wherever
 //! blocks lie.
 
+use std::ops::Range;
+
 use super::lanes::{LANES, Lanes};
 use super::row::softmax;
 
@@ -96,26 +98,35 @@ pub(crate) unsafe fn attend<L: Lanes>(
         );
     }
     let scores = scores.as_ptr();
-    for first in (0..cache.padded_head).step_by(LANES) {
+    let mut first = 0;
+    while first < cache.padded_head {
+        // As many components at once as there are registers for.
+        let wide = L::ROOMY && cache.padded_head - first >= WIDE * LANES;
         let mut done = 0;
         while done < queries.len() {
             let (rest, sums) = (&queries[done..], &sums[done..]);
             let scores = unsafe { scores.add(done * stride) };
+            let at = (head, first);
             macro_rules! group {
-                ($n:literal) => {{
-                    let at = (head, first);
-                    unsafe { mix::<L, $n>(cache, at, blocks, (rest, sums), (scores, stride)) };
+                ($n:literal, $v:expr) => {{
+                    unsafe { mix::<L, $n, $v>(cache, at, blocks, (rest, sums), (scores, stride)) };
                     done += $n;
                 }};
             }
-            match (rest.len(), L::ROOMY) {
-                (6.., true) => group!(6),
-                (3.., _) => group!(3),
-                (_, _) => group!(1),
+            match (rest.len(), wide) {
+                (6.., true) => group!(6, WIDE),
+                (3.., true) => group!(3, WIDE),
+                (_, true) => group!(1, WIDE),
+                (3.., false) => group!(3, 1),
+                (_, false) => group!(1, 1),
             }
         }
+        first += if wide { WIDE * LANES } else { LANES };
     }
 }
+
+/// Sixteens of components that are mixed at once.
+const WIDE: usize = 4;
 
 /// The products of `N` queries with all keys that one of them sees.
 #[inline(always)]
@@ -135,69 +146,119 @@ unsafe fn score<L: Lanes, const N: usize>(
         let start = index * cache.block_size;
         let groups = (most - start).min(cache.block_size).div_ceil(LANES);
         let keys = *block as usize * cache.key_numbers() + head * cache.groups() * group_numbers;
-        for group in 0..groups {
+        let mut group = 0;
+        while group < groups {
             unsafe {
                 let keys = cache.keys.add(keys + group * group_numbers);
-                let mut sums = [L::splat(0.0); N];
-                for component in 0..cache.head_size {
-                    let key = L::load(keys.add(component * LANES));
-                    for (sum, query) in sums.iter_mut().zip(queries) {
-                        *sum = key.fma(L::splat(*query.from.add(component)), *sum);
-                    }
-                }
-                // A block's last lanes may reach into the next one's place, which comes later.
-                for (row, sum) in sums.into_iter().enumerate() {
-                    sum.store(scores.add(row * stride + start + group * LANES));
+                let scores = scores.add(start + group * LANES);
+                if L::ROOMY && groups - group >= 2 {
+                    dot::<L, N, 2>(cache, keys, queries, (scores, stride));
+                    group += 2;
+                } else {
+                    dot::<L, N, 1>(cache, keys, queries, (scores, stride));
+                    group += 1;
                 }
             }
         }
     }
 }
 
-/// Sixteen components of the outputs of `N` queries.
+/// The products of `N` queries with `G` sixteens of keys.
 #[inline(always)]
-unsafe fn mix<L: Lanes, const N: usize>(
+unsafe fn dot<L: Lanes, const N: usize, const G: usize>(
+    cache: &Cache,
+    keys: *const f32,
+    queries: &[Query],
+    (scores, stride): (*mut f32, usize),
+) {
+    let mut sums = [[L::splat(0.0); G]; N];
+    unsafe {
+        for component in 0..cache.head_size {
+            let key: [L; G] = std::array::from_fn(|group| {
+                L::load(keys.add((group * cache.head_size + component) * LANES))
+            });
+            for (sums, query) in sums.iter_mut().zip(queries) {
+                let query = L::splat(*query.from.add(component));
+                for (sum, key) in sums.iter_mut().zip(key) {
+                    *sum = key.fma(query, *sum);
+                }
+            }
+        }
+        // A block's last lanes may reach into the next one's place, which comes later.
+        for (row, sums) in sums.into_iter().enumerate() {
+            for (group, sum) in sums.into_iter().enumerate() {
+                sum.store(scores.add(row * stride + group * LANES));
+            }
+        }
+    }
+}
+
+/// `V` sixteens of components of the outputs of `N` queries.
+#[inline(always)]
+unsafe fn mix<L: Lanes, const N: usize, const V: usize>(
     cache: &Cache,
     (head, first): (usize, usize),
     blocks: &[u32],
     (queries, sums): (&[Query], &[f32]),
     (scores, stride): (*const f32, usize),
 ) {
-    let most = queries[..N]
-        .iter()
-        .map(|query| query.sees)
-        .max()
-        .unwrap_or(0);
-    let least = queries[..N]
-        .iter()
-        .map(|query| query.sees)
-        .min()
-        .unwrap_or(0);
-    let mut outputs = [L::splat(0.0); N];
-    for (index, block) in blocks[..most.div_ceil(cache.block_size)].iter().enumerate() {
-        let start = index * cache.block_size;
-        let end = (start + cache.block_size).min(most);
-        let values =
-            *block as usize * cache.value_numbers() + head * cache.block_size * cache.padded_head;
-        for position in start..end {
-            unsafe {
-                let at = values + (position - start) * cache.padded_head + first;
-                let value = L::load(cache.values.add(at));
-                for row in 0..N {
-                    // What a query does not see must not reach it, not even times zero.
-                    if position < least || position < queries[row].sees {
-                        let weight = L::splat(*scores.add(row * stride + position));
-                        outputs[row] = value.fma(weight, outputs[row]);
+    let sees = || queries[..N].iter().map(|query| query.sees);
+    let least = sees().min().unwrap_or(0);
+    let mut outputs = [[L::splat(0.0); V]; N];
+    unsafe {
+        let all = (first, 0..least);
+        run::<L, N, V>(cache, (head, blocks), all, (scores, stride), &mut outputs);
+        // What a query does not see must not reach it, not even times zero.
+        for (row, (query, output)) in queries.iter().zip(&mut outputs).enumerate() {
+            let rest = (first, least..query.sees);
+            let own = (scores.add(row * stride), stride);
+            run::<L, 1, V>(
+                cache,
+                (head, blocks),
+                rest,
+                own,
+                std::array::from_mut(output),
+            );
+        }
+        for ((query, sum), output) in queries.iter().zip(sums).zip(outputs) {
+            for (vector, lanes) in output.into_iter().enumerate() {
+                lanes
+                    .div(L::splat(*sum))
+                    .store(query.to.add(first + vector * LANES));
+            }
+        }
+    }
+}
+
+/// Adds the values at some positions, each times its weight.
+#[inline(always)]
+unsafe fn run<L: Lanes, const N: usize, const V: usize>(
+    cache: &Cache,
+    (head, blocks): (usize, &[u32]),
+    (first, positions): (usize, Range<usize>),
+    (scores, stride): (*const f32, usize),
+    outputs: &mut [[L; V]; N],
+) {
+    let mut position = positions.start;
+    while position < positions.end {
+        let (index, offset) = (position / cache.block_size, position % cache.block_size);
+        let count = (cache.block_size - offset).min(positions.end - position);
+        let block = blocks[index] as usize * cache.value_numbers();
+        let start = (head * cache.block_size + offset) * cache.padded_head + first;
+        unsafe {
+            let values = cache.values.add(block + start);
+            let scores = scores.add(position);
+            for at in 0..count {
+                let values = values.add(at * cache.padded_head);
+                let value: [L; V] = std::array::from_fn(|v| L::load(values.add(v * LANES)));
+                for (row, output) in outputs.iter_mut().enumerate() {
+                    let weight = L::splat(*scores.add(row * stride + at));
+                    for (output, value) in output.iter_mut().zip(value) {
+                        *output = value.fma(weight, *output);
                     }
                 }
             }
         }
-    }
-    for (row, output) in outputs.into_iter().enumerate() {
-        unsafe {
-            output
-                .div(L::splat(sums[row]))
-                .store(queries[row].to.add(first));
-        }
+        position += count;
     }
 }

@@ -7,17 +7,24 @@ import { number } from "../../lib/format";
 import { report } from "../../lib/notices";
 import { useWish } from "../../lib/wish";
 
-export const LEVELS = { least: 60, most: 180, step: 20 } as const;
+export type Levels = { least: number; most: number; step: number };
+export const LEVELS: Levels = { least: 60, most: 180, step: 20 };
+/** For models that a processor computes. */
+export const FEW: Levels = { least: 2, most: 16, step: 2 };
 export const REST_MS = 300;
-const ALL = Array.from({ length: (LEVELS.most - LEVELS.least) / LEVELS.step + 1 }, (_, index) => LEVELS.least + index * LEVELS.step);
+
+export const levelsOf = (state: State): Levels => (state.workers.some((worker) => worker.engine === "llama") ? FEW : LEVELS);
+
+const all = ({ least, most, step }: Levels): number[] => Array.from({ length: (most - least) / step + 1 }, (_, index) => least + index * step);
 
 /** Where the thumb stands: a server may run at any number. */
-export const nearestLevel = (concurrency: number): number =>
-  Math.min(LEVELS.most, Math.max(LEVELS.least, LEVELS.least + LEVELS.step * Math.round((concurrency - LEVELS.least) / LEVELS.step)));
+export const nearestLevel = (concurrency: number, { least, most, step }: Levels = LEVELS): number =>
+  Math.min(most, Math.max(least, least + step * Math.round((concurrency - least) / step)));
 
 export function ConcurrencySlider({ connection, state, load }: { connection: Connection; state: State; load: Snapshot }) {
   const [shown, wish] = useWish(load.settings.concurrency, (concurrency) => api.settings({ concurrency }), REST_MS, report);
   const why = obstacle(connection, state);
+  const levels = levelsOf(state);
   const { active, in_flight } = load.conversations;
   return (
     <div className="slider" title={why ?? undefined}>
@@ -27,16 +34,16 @@ export function ConcurrencySlider({ connection, state, load }: { connection: Con
         <input
           id="concurrency"
           type="range"
-          min={LEVELS.least}
-          max={LEVELS.most}
-          step={LEVELS.step}
-          value={nearestLevel(shown)}
+          min={levels.least}
+          max={levels.most}
+          step={levels.step}
+          value={nearestLevel(shown, levels)}
           disabled={why !== null}
           aria-valuetext={`${shown} conversations`}
           onChange={(event) => wish(Number(event.target.value))}
         />
         <div className="levels" aria-hidden="true">
-          {ALL.map((level) => (
+          {all(levels).map((level) => (
             <span key={level} className={level === shown ? "here" : ""}>{level}</span>
           ))}
         </div>

@@ -66,7 +66,7 @@ describe("the slider", () => {
   it("shows a number off its grid, its thumb at the nearest level", () => {
     render(slider(75));
     expect([shown(), range().value]).toEqual(["75", "80"]);
-    expect([10, 69, 500].map(nearestLevel)).toEqual([60, 60, 180]);
+    expect([10, 69, 500].map((level) => nearestLevel(level))).toEqual([60, 60, 180]);
   });
 
   it("is dead without control", () => {
