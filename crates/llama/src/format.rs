@@ -9,6 +9,7 @@ mod tests;
 
 use std::fmt;
 
+pub(crate) use blocks::Block;
 pub use half::{bf16_to_f32, f16_to_f32};
 
 /// A way to store a row of numbers.
@@ -106,24 +107,39 @@ impl Format {
             numbers.len()
         );
         match self {
-            Self::F32 => blocks::each(bytes, numbers, |from: &[u8; 4], to: &mut [f32; 1]| {
-                to[0] = f32::from_le_bytes(*from);
-            }),
-            Self::F16 => blocks::each(bytes, numbers, |from: &[u8; 2], to: &mut [f32; 1]| {
-                to[0] = f16_to_f32(u16::from_le_bytes(*from));
-            }),
-            Self::Bf16 => blocks::each(bytes, numbers, |from: &[u8; 2], to: &mut [f32; 1]| {
-                to[0] = bf16_to_f32(u16::from_le_bytes(*from));
-            }),
-            Self::Q8_0 => blocks::each(bytes, numbers, blocks::q8_0),
-            Self::Q4_0 => blocks::each(bytes, numbers, blocks::q4_0),
-            Self::Q4_1 => blocks::each(bytes, numbers, blocks::q4_1),
-            Self::Q5_0 => blocks::each(bytes, numbers, blocks::q5_0),
-            Self::Q5_1 => blocks::each(bytes, numbers, blocks::q5_1),
-            Self::Q4K => blocks::each(bytes, numbers, blocks::q4_k),
-            Self::Q5K => blocks::each(bytes, numbers, blocks::q5_k),
-            Self::Q6K => blocks::each(bytes, numbers, blocks::q6_k),
+            Self::F32 => plain(bytes, numbers, f32::from_le_bytes),
+            Self::F16 => plain(bytes, numbers, |half| f16_to_f32(u16::from_le_bytes(half))),
+            Self::Bf16 => plain(bytes, numbers, |half| bf16_to_f32(u16::from_le_bytes(half))),
+            Self::Q8_0
+            | Self::Q4_0
+            | Self::Q4_1
+            | Self::Q5_0
+            | Self::Q5_1
+            | Self::Q4K
+            | Self::Q5K
+            | Self::Q6K => blocks::dequantise(self, bytes, numbers),
         }
+    }
+
+    /// Whether blocks have offsets beside their scales.
+    pub(crate) const fn has_offsets(self) -> bool {
+        match self {
+            Self::Q4_1 | Self::Q5_1 | Self::Q4K | Self::Q5K => true,
+            Self::F32
+            | Self::F16
+            | Self::Bf16
+            | Self::Q8_0
+            | Self::Q4_0
+            | Self::Q5_0
+            | Self::Q6K => false,
+        }
+    }
+}
+
+fn plain<const B: usize>(bytes: &[u8], numbers: &mut [f32], number: impl Fn([u8; B]) -> f32) {
+    let (chunks, _) = bytes.as_chunks::<B>();
+    for (chunk, to) in chunks.iter().zip(numbers) {
+        *to = number(*chunk);
     }
 }
 

@@ -1,137 +1,165 @@
-//! One block of each quantised format, as ggml lays it out.
-//!
-//! Products and differences are rounded where ggml rounds them: the order of operations matters.
+//! One block of each quantised format, as ggml lays it out, taken apart.
 
-use super::f16_to_f32;
+use super::{Format, f16_to_f32};
 
-/// Numbers in a block of the K formats, and in the others.
-const LARGE: usize = 256;
-const SMALL: usize = 32;
+/// A number is `scale * code + offset`, and the sum is the only thing that is rounded.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) codes: [i8; 256],
+    /// One for each 32 codes, for each 16 in [`Format::Q6K`].
+    pub(crate) scales: [f32; 16],
+    pub(crate) offsets: [f32; 16],
+}
 
-/// Takes a row block by block. Lengths were checked before.
-#[inline]
-pub(super) fn each<const B: usize, const N: usize>(
-    bytes: &[u8],
-    numbers: &mut [f32],
-    block: impl Fn(&[u8; B], &mut [f32; N]),
-) {
-    let (from, _) = bytes.as_chunks::<B>();
-    let (to, _) = numbers.as_chunks_mut::<N>();
-    for (from, to) in from.iter().zip(to) {
-        block(from, to);
+impl Default for Block {
+    fn default() -> Self {
+        Self {
+            codes: [0; 256],
+            scales: [0.0; 16],
+            offsets: [0.0; 16],
+        }
     }
 }
 
-#[inline]
-fn half(block: &[u8], at: usize) -> f32 {
-    f16_to_f32(u16::from_le_bytes([block[at], block[at + 1]]))
-}
+impl Block {
+    /// Takes a block apart. Offsets are added, whatever the format's sign is.
+    pub(crate) fn take(&mut self, format: Format, block: &[u8]) {
+        let half = |at: usize| f16_to_f32(u16::from_le_bytes([block[at], block[at + 1]]));
+        match format {
+            Format::Q8_0 => {
+                self.scales[0] = half(0);
+                for (code, byte) in self.codes.iter_mut().zip(&block[2..34]) {
+                    *code = *byte as i8;
+                }
+            }
+            Format::Q4_0 => {
+                self.scales[0] = half(0);
+                self.nibbles(&block[2..18]);
+                self.codes[..32].iter_mut().for_each(|code| *code -= 8);
+            }
+            Format::Q4_1 => {
+                (self.scales[0], self.offsets[0]) = (half(0), half(2));
+                self.nibbles(&block[4..20]);
+            }
+            Format::Q5_0 => {
+                self.scales[0] = half(0);
+                self.nibbles(&block[6..22]);
+                self.fifth_bits(&block[2..6], -16);
+            }
+            Format::Q5_1 => {
+                (self.scales[0], self.offsets[0]) = (half(0), half(2));
+                self.nibbles(&block[8..24]);
+                self.fifth_bits(&block[4..8], 0);
+            }
+            Format::Q4K => {
+                self.k_scales(half(0), half(2), &block[4..16]);
+                for (pair, codes) in block[16..144].chunks_exact(32).enumerate() {
+                    for (index, byte) in codes.iter().enumerate() {
+                        self.codes[64 * pair + index] = (byte & 15) as i8;
+                        self.codes[64 * pair + 32 + index] = (byte >> 4) as i8;
+                    }
+                }
+            }
+            Format::Q5K => {
+                self.k_scales(half(0), half(2), &block[4..16]);
+                let high = &block[16..48];
+                for (pair, codes) in block[48..176].chunks_exact(32).enumerate() {
+                    for (index, byte) in codes.iter().enumerate() {
+                        let fifth = |bit: usize| (high[index] >> (2 * pair + bit) & 1) << 4;
+                        self.codes[64 * pair + index] = (byte & 15 | fifth(0)) as i8;
+                        self.codes[64 * pair + 32 + index] = (byte >> 4 | fifth(1)) as i8;
+                    }
+                }
+            }
+            Format::Q6K => self.six(block, half(208)),
+            Format::F32 | Format::F16 | Format::Bf16 => unreachable!("quantised formats only"),
+        }
+    }
 
-pub(super) fn q8_0(block: &[u8; 34], numbers: &mut [f32; SMALL]) {
-    let scale = half(block, 0);
-    for (number, byte) in numbers.iter_mut().zip(&block[2..]) {
-        *number = f32::from(byte.cast_signed()) * scale;
+    /// The lower halves of the bytes first, then the upper ones.
+    fn nibbles(&mut self, bytes: &[u8]) {
+        for (index, byte) in bytes.iter().enumerate() {
+            self.codes[index] = (byte & 15) as i8;
+            self.codes[index + 16] = (byte >> 4) as i8;
+        }
+    }
+
+    fn fifth_bits(&mut self, bytes: &[u8], shift: i8) {
+        let bits = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        for (index, code) in self.codes[..32].iter_mut().enumerate() {
+            *code = (*code | ((bits >> index & 1) << 4) as i8) + shift;
+        }
+    }
+
+    /// Eight scales and eight offsets of six bits each, in twelve bytes.
+    fn k_scales(&mut self, scale: f32, least: f32, packed: &[u8]) {
+        for index in 0..8 {
+            let (by, minus) = if index < 4 {
+                (packed[index] & 63, packed[index + 4] & 63)
+            } else {
+                (
+                    packed[index + 4] & 15 | (packed[index - 4] >> 6) << 4,
+                    packed[index + 4] >> 4 | (packed[index] >> 6) << 4,
+                )
+            };
+            self.scales[index] = scale * f32::from(by);
+            self.offsets[index] = -(least * f32::from(minus));
+        }
+    }
+
+    fn six(&mut self, block: &[u8], scale: f32) {
+        let (low, high, scales) = (&block[..128], &block[128..192], &block[192..208]);
+        for half in 0..2 {
+            for index in 0..32 {
+                let top = high[32 * half + index];
+                let (first, second) = (low[64 * half + index], low[64 * half + 32 + index]);
+                let codes = [
+                    first & 15 | (top & 3) << 4,
+                    second & 15 | (top >> 2 & 3) << 4,
+                    first >> 4 | (top >> 4 & 3) << 4,
+                    second >> 4 | (top >> 6 & 3) << 4,
+                ];
+                for (quarter, code) in codes.into_iter().enumerate() {
+                    self.codes[128 * half + 32 * quarter + index] = code as i8 - 32;
+                }
+            }
+        }
+        for (to, by) in self.scales.iter_mut().zip(scales) {
+            *to = scale * f32::from(*by as i8);
+        }
     }
 }
 
-pub(super) fn q4_0(block: &[u8; 18], numbers: &mut [f32; SMALL]) {
-    let scale = half(block, 0);
-    let (low, high) = numbers.split_at_mut(SMALL / 2);
-    for (i, byte) in block[2..].iter().enumerate() {
-        low[i] = (f32::from(byte & 15) - 8.0) * scale;
-        high[i] = (f32::from(byte >> 4) - 8.0) * scale;
-    }
-}
-
-pub(super) fn q4_1(block: &[u8; 20], numbers: &mut [f32; SMALL]) {
-    let (scale, least) = (half(block, 0), half(block, 2));
-    let (low, high) = numbers.split_at_mut(SMALL / 2);
-    for (i, byte) in block[4..].iter().enumerate() {
-        low[i] = f32::from(byte & 15) * scale + least;
-        high[i] = f32::from(byte >> 4) * scale + least;
-    }
-}
-
-/// Four bits of each number, and the fifth bits of all in one word.
-fn five_bits(fifth: &[u8], bytes: &[u8], mut number: impl FnMut(usize, f32)) {
-    let fifth = u32::from_le_bytes([fifth[0], fifth[1], fifth[2], fifth[3]]);
-    let bit = |i: usize| ((fifth >> i & 1) << 4) as u8;
-    for (i, byte) in bytes.iter().enumerate() {
-        let other = i + SMALL / 2;
-        number(i, f32::from(byte & 15 | bit(i)));
-        number(other, f32::from(byte >> 4 | bit(other)));
-    }
-}
-
-pub(super) fn q5_0(block: &[u8; 22], numbers: &mut [f32; SMALL]) {
-    let scale = half(block, 0);
-    five_bits(&block[2..6], &block[6..], |i, number| {
-        numbers[i] = (number - 16.0) * scale;
-    });
-}
-
-pub(super) fn q5_1(block: &[u8; 24], numbers: &mut [f32; SMALL]) {
-    let (scale, least) = (half(block, 0), half(block, 2));
-    five_bits(&block[4..8], &block[8..], |i, number| {
-        numbers[i] = number * scale + least;
-    });
-}
-
-/// Scale and minimum of one of the eight groups: six bits each, packed into twelve bytes.
-#[inline]
-fn scale_and_minimum(packed: &[u8], group: usize) -> (f32, f32) {
-    let (scale, minimum) = if group < 4 {
-        (packed[group] & 63, packed[group + 4] & 63)
-    } else {
-        // The later groups lie in the last bytes and in bits that the first ones leave.
-        let rest = packed[group + 4];
-        (
-            rest & 15 | packed[group - 4] >> 6 << 4,
-            rest >> 4 | packed[group] >> 6 << 4,
-        )
+/// What the blocks of a row stand for.
+pub(super) fn dequantise(format: Format, bytes: &[u8], numbers: &mut [f32]) {
+    let (length, size) = (format.block_len(), format.block_bytes());
+    let shared = match format {
+        Format::Q6K => 16,
+        Format::Q8_0
+        | Format::Q4_0
+        | Format::Q4_1
+        | Format::Q5_0
+        | Format::Q5_1
+        | Format::Q4K
+        | Format::Q5K
+        | Format::F32
+        | Format::F16
+        | Format::Bf16 => 32,
     };
-    (f32::from(scale), f32::from(minimum))
-}
-
-pub(super) fn q4_k(block: &[u8; 144], numbers: &mut [f32; LARGE]) {
-    let (scales, minima) = (half(block, 0), half(block, 2));
-    for (group, numbers) in numbers.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-        let (scale, minimum) = scale_and_minimum(&block[4..16], group);
-        let (scale, minimum) = (scales * scale, minima * minimum);
-        let bytes = &block[16 + group / 2 * 32..][..32];
-        let shift = group % 2 * 4;
-        for (number, byte) in numbers.iter_mut().zip(bytes) {
-            *number = scale * f32::from(byte >> shift & 15) - minimum;
-        }
-    }
-}
-
-pub(super) fn q5_k(block: &[u8; 176], numbers: &mut [f32; LARGE]) {
-    let (scales, minima) = (half(block, 0), half(block, 2));
-    let fifth = &block[16..48];
-    for (group, numbers) in numbers.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-        let (scale, minimum) = scale_and_minimum(&block[4..16], group);
-        let (scale, minimum) = (scales * scale, minima * minimum);
-        let bytes = &block[48 + group / 2 * 32..][..32];
-        let shift = group % 2 * 4;
-        for (number, (byte, fifth)) in numbers.iter_mut().zip(bytes.iter().zip(fifth)) {
-            let bits = byte >> shift & 15 | (fifth >> group & 1) << 4;
-            *number = scale * f32::from(bits) - minimum;
-        }
-    }
-}
-
-pub(super) fn q6_k(block: &[u8; 210], numbers: &mut [f32; LARGE]) {
-    let all = half(block, 208);
-    for (group, numbers) in numbers.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-        let (side, part) = (group / 4, group % 4);
-        let low = &block[side * 64 + part % 2 * 32..][..32];
-        let high = &block[128 + side * 32..][..32];
-        for (i, number) in numbers.iter_mut().enumerate() {
-            let scale = block[192 + group * 2 + i / 16].cast_signed();
-            let scale = all * f32::from(scale);
-            let bits = low[i] >> (part / 2 * 4) & 15 | (high[i] >> (part * 2) & 3) << 4;
-            *number = scale * (f32::from(bits) - 32.0);
+    let mut block = Block::default();
+    for (bytes, numbers) in bytes
+        .chunks_exact(size)
+        .zip(numbers.chunks_exact_mut(length))
+    {
+        block.take(format, bytes);
+        for (index, number) in numbers.iter_mut().enumerate() {
+            let (scale, code) = (block.scales[index / shared], block.codes[index]);
+            let product = scale * f32::from(code);
+            *number = match format.has_offsets() {
+                true => product + block.offsets[index / shared],
+                // Nothing added keeps the sign of a zero.
+                false => product,
+            };
         }
     }
 }

@@ -1,7 +1,7 @@
 //! From the order of the files to the order of the kernels.
 
 use super::{BLOCK, Codes, FINE_BLOCK, Matrix, MatrixError, Quantised};
-use crate::format::{Format, bf16_to_f32, f16_to_f32};
+use crate::format::{Block, Format, bf16_to_f32, f16_to_f32};
 use crate::kernels::LANES;
 
 /// Builds a matrix row by row.
@@ -13,14 +13,6 @@ pub(crate) struct Packer {
     /// Columns with those that fill the last block.
     padded: usize,
     codes: Codes,
-}
-
-/// One block of a file's row: codes, scales and offsets.
-#[derive(Debug)]
-struct Parts {
-    codes: [i8; 256],
-    scales: [f32; 16],
-    offsets: [f32; 16],
 }
 
 impl Packer {
@@ -108,13 +100,18 @@ impl Packer {
 
     fn quantised_row(&mut self, stripe: usize, lane: usize, bytes: &[u8]) -> bool {
         let (length, size) = (self.format.block_len(), self.format.block_bytes());
-        let mut parts = Parts {
-            codes: [0; 256],
-            scales: [0.0; 16],
-            offsets: [0.0; 16],
-        };
-        for (index, block) in bytes.chunks_exact(size).enumerate() {
-            parts.take(self.format, block);
+        // Four bits hold no sign: what was taken off is put back, and goes into the offset.
+        let signed = self.format == Format::Q4_0;
+        let mut parts = Block::default();
+        for (index, bytes) in bytes.chunks_exact(size).enumerate() {
+            parts.take(self.format, bytes);
+            if signed {
+                parts.codes[..length].iter_mut().for_each(|code| *code += 8);
+                parts.offsets[0] = -8.0 * parts.scales[0];
+                if parts.offsets[0].abs() > LARGEST_F16 {
+                    parts.offsets[0] = f32::INFINITY;
+                }
+            }
             let finite = |values: &[f32; 16]| values.iter().all(|value| value.is_finite());
             if !finite(&parts.scales) || !finite(&parts.offsets) {
                 return false;
@@ -157,7 +154,7 @@ struct Place {
 }
 
 impl Place {
-    fn four<S: Copy>(&self, to: &mut Quantised<u32, S>, parts: &Parts, store: impl Fn(f32) -> S) {
+    fn four<S: Copy>(&self, to: &mut Quantised<u32, S>, parts: &Block, store: impl Fn(f32) -> S) {
         let lane = self.cell % LANES;
         for (column, code) in parts.codes[..self.length].iter().enumerate() {
             let word = self.cell / LANES + column;
@@ -167,7 +164,7 @@ impl Place {
         self.scales(to, parts, BLOCK, store);
     }
 
-    fn eight<S: Copy>(&self, to: &mut Quantised<i8, S>, parts: &Parts, store: impl Fn(f32) -> S) {
+    fn eight<S: Copy>(&self, to: &mut Quantised<i8, S>, parts: &Block, store: impl Fn(f32) -> S) {
         for (column, code) in parts.codes[..self.length].iter().enumerate() {
             to.codes[self.cell + column * LANES] = *code;
         }
@@ -178,7 +175,7 @@ impl Place {
     fn scales<C, S: Copy>(
         &self,
         to: &mut Quantised<C, S>,
-        parts: &Parts,
+        parts: &Block,
         block: usize,
         store: impl Fn(f32) -> S,
     ) {
@@ -190,117 +187,6 @@ impl Place {
             if let Some(offset) = to.offsets.get_mut(at) {
                 *offset = store(parts.offsets[index]);
             }
-        }
-    }
-}
-
-impl Parts {
-    /// Takes a block apart. Offsets are added, whatever the format's sign is.
-    fn take(&mut self, format: Format, block: &[u8]) {
-        let half = |at: usize| f16_to_f32(u16::from_le_bytes([block[at], block[at + 1]]));
-        match format {
-            Format::Q8_0 => {
-                self.scales[0] = half(0);
-                for (code, byte) in self.codes.iter_mut().zip(&block[2..34]) {
-                    *code = *byte as i8;
-                }
-            }
-            Format::Q4_0 => {
-                (self.scales[0], self.offsets[0]) = (half(0), -8.0 * half(0));
-                if self.offsets[0].abs() > LARGEST_F16 {
-                    self.offsets[0] = f32::INFINITY;
-                }
-                self.nibbles(&block[2..18]);
-            }
-            Format::Q4_1 => {
-                (self.scales[0], self.offsets[0]) = (half(0), half(2));
-                self.nibbles(&block[4..20]);
-            }
-            Format::Q5_0 => {
-                self.scales[0] = half(0);
-                self.nibbles(&block[6..22]);
-                self.fifth_bits(&block[2..6], -16);
-            }
-            Format::Q5_1 => {
-                (self.scales[0], self.offsets[0]) = (half(0), half(2));
-                self.nibbles(&block[8..24]);
-                self.fifth_bits(&block[4..8], 0);
-            }
-            Format::Q4K => {
-                self.k_scales(half(0), half(2), &block[4..16]);
-                for (pair, codes) in block[16..144].chunks_exact(32).enumerate() {
-                    for (index, byte) in codes.iter().enumerate() {
-                        self.codes[64 * pair + index] = (byte & 15) as i8;
-                        self.codes[64 * pair + 32 + index] = (byte >> 4) as i8;
-                    }
-                }
-            }
-            Format::Q5K => {
-                self.k_scales(half(0), half(2), &block[4..16]);
-                let high = &block[16..48];
-                for (pair, codes) in block[48..176].chunks_exact(32).enumerate() {
-                    for (index, byte) in codes.iter().enumerate() {
-                        let fifth = |bit: usize| (high[index] >> (2 * pair + bit) & 1) << 4;
-                        self.codes[64 * pair + index] = (byte & 15 | fifth(0)) as i8;
-                        self.codes[64 * pair + 32 + index] = (byte >> 4 | fifth(1)) as i8;
-                    }
-                }
-            }
-            Format::Q6K => self.six(block, half(208)),
-            Format::F32 | Format::F16 | Format::Bf16 => unreachable!("quantised formats only"),
-        }
-    }
-
-    /// The lower halves of the bytes first, then the upper ones.
-    fn nibbles(&mut self, bytes: &[u8]) {
-        for (index, byte) in bytes.iter().enumerate() {
-            self.codes[index] = (byte & 15) as i8;
-            self.codes[index + 16] = (byte >> 4) as i8;
-        }
-    }
-
-    fn fifth_bits(&mut self, bytes: &[u8], shift: i8) {
-        let bits = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        for (index, code) in self.codes[..32].iter_mut().enumerate() {
-            *code = (*code | ((bits >> index & 1) << 4) as i8) + shift;
-        }
-    }
-
-    /// Eight scales and eight offsets of six bits each, in twelve bytes.
-    fn k_scales(&mut self, scale: f32, least: f32, packed: &[u8]) {
-        for index in 0..8 {
-            let (by, minus) = if index < 4 {
-                (packed[index] & 63, packed[index + 4] & 63)
-            } else {
-                (
-                    packed[index + 4] & 15 | (packed[index - 4] >> 6) << 4,
-                    packed[index + 4] >> 4 | (packed[index] >> 6) << 4,
-                )
-            };
-            self.scales[index] = scale * f32::from(by);
-            self.offsets[index] = -(least * f32::from(minus));
-        }
-    }
-
-    fn six(&mut self, block: &[u8], scale: f32) {
-        let (low, high, scales) = (&block[..128], &block[128..192], &block[192..208]);
-        for half in 0..2 {
-            for index in 0..32 {
-                let top = high[32 * half + index];
-                let (first, second) = (low[64 * half + index], low[64 * half + 32 + index]);
-                let codes = [
-                    first & 15 | (top & 3) << 4,
-                    second & 15 | (top >> 2 & 3) << 4,
-                    first >> 4 | (top >> 4 & 3) << 4,
-                    second >> 4 | (top >> 6 & 3) << 4,
-                ];
-                for (quarter, code) in codes.into_iter().enumerate() {
-                    self.codes[128 * half + 32 * quarter + index] = code as i8 - 32;
-                }
-            }
-        }
-        for (to, by) in self.scales.iter_mut().zip(scales) {
-            *to = scale * f32::from(*by as i8);
         }
     }
 }
