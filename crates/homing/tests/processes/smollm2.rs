@@ -1,5 +1,7 @@
 //! A real model as separate processes: `cargo xtask test --only model` fetches it and runs these.
 
+mod text;
+
 use crate::client::{Streamed, assistant, chat, user};
 use crate::system::{MODEL, Process, until_workers};
 

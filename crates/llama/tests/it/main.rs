@@ -4,7 +4,6 @@
 
 mod golden;
 mod invariant;
-mod smollm2;
 
 use std::path::{Path, PathBuf};
 
