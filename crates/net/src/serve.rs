@@ -24,7 +24,7 @@ use bytes::Bytes;
 use contract::{Clock, FeedMessage, FrontendId};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{Notify, broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::transport::Server;
@@ -82,6 +82,8 @@ struct Shared {
     /// Number of the next batch of cache events.
     head: AtomicU64,
     requests: AtomicUsize,
+    /// Rung when the last request has left.
+    idle: Notify,
     draining: CancellationToken,
     ended: CancellationToken,
     tasks: TaskTracker,
@@ -105,6 +107,7 @@ impl Service {
             status: Mutex::default(),
             head: AtomicU64::new(0),
             requests: AtomicUsize::new(0),
+            idle: Notify::new(),
             draining: CancellationToken::new(),
             ended: CancellationToken::new(),
             tasks: tasks.clone(),
@@ -194,6 +197,10 @@ async fn pump(shared: Arc<Shared>, mut feed: Feed) {
         if let FeedMessage::Status(_) = message {
             *shared.status.lock() = Some(message);
         }
+    }
+    // A session that ended before the last answer is out would be taken for a lost connection.
+    while shared.requests.load(Ordering::Acquire) > 0 {
+        shared.idle.notified().await;
     }
     shared.ended.cancel();
 }
@@ -300,6 +307,8 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.shared.requests.fetch_sub(1, Ordering::AcqRel);
+        if self.shared.requests.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.shared.idle.notify_one();
+        }
     }
 }
