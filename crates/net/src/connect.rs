@@ -34,6 +34,8 @@ use crate::tls::Tls;
 use crate::wire::worker_client::WorkerClient;
 use crate::wire::{self, Sender, from_frontend, from_worker};
 
+/// Why a session ended in good order.
+const CLOSED: &str = "it closed";
 /// A worker that says nothing for so long is gone. Four beats: a machine may stutter.
 pub const SILENCE: Duration = Duration::from_secs(1);
 /// How often the worker hears from us, whether or not anything has changed.
@@ -347,6 +349,11 @@ impl Session {
     /// Stays until the worker is gone.
     async fn stay(mut self) {
         let reason = self.exchange().await;
+        if reason == CLOSED {
+            // A worker that ends in good order has sent its answers, but over streams of their
+            // own: their last words may still be on the way.
+            tokio::time::sleep(SILENCE).await;
+        }
         self.inner.metrics.losses.inc();
         info!(address = self.address, reason, "detached from a worker");
     }
@@ -363,7 +370,7 @@ impl Session {
                         self.hear(message);
                         silence.as_mut().reset(Instant::now() + SILENCE);
                     }
-                    Ok(None) => return "it closed",
+                    Ok(None) => return CLOSED,
                     Err(status) => {
                         debug!(address = self.address, %status, "session");
                         return "its connection broke";
