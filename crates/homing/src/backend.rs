@@ -275,6 +275,7 @@ fn options(checkpoint: &Checkpoint, asked: Asked<'_>) -> anyhow::Result<Executor
                 .threads
                 .map_or((cores / workers).max(1), |threads| threads as usize),
             isa: Isa::detect(),
+            taps: Vec::new(),
         },
         speculation: args.speculation.into(),
         drafts,

@@ -106,6 +106,7 @@ impl LlamaExecutor {
             max_step_tokens: number(shape.step_tokens),
             max_context_tokens: number(shape.context),
             draft_tokens: number(draft_tokens),
+            recomputed_blocks: 0,
             intake_steps: 0,
             resident_bytes: model.weight_bytes() as u64,
             block_bytes: Model::block_bytes(model.config(), shape.block_size) as u64,

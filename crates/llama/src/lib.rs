@@ -12,12 +12,14 @@
 //! | [`model`] | computes a step: `rope`, `cache` |
 //! | `sampler` | from a distribution to a token |
 //! | [`speculation`] | guessing tokens ahead without changing what is said |
+//! | [`eagle3`] | a head that drafts from the target's own states |
 //! | [`executor`] | all of it behind the engine's seam |
 
 mod buffer;
 mod cache;
 pub mod checkpoint;
 pub mod config;
+pub mod eagle3;
 pub mod executor;
 pub mod format;
 pub mod kernels;

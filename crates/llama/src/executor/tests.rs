@@ -32,6 +32,7 @@ fn options(speculation: Speculation, blocks: usize, step_tokens: usize) -> Execu
             context: 256,
             threads: 1,
             isa: Isa::detect(),
+            taps: Vec::new(),
         },
         speculation,
         drafts: 4,
