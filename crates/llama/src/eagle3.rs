@@ -14,6 +14,8 @@ mod files;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use contract::TokenId;
 
 pub use self::files::HeadFiles;
@@ -49,10 +51,31 @@ pub(crate) struct HeadWeights {
     pub(crate) embeddings: Option<Matrix>,
 }
 
+/// A head in memory. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct LoadedHead(Arc<HeadWeights>);
+
+impl LoadedHead {
+    /// Reads a head for `target`.
+    pub fn load(files: &HeadFiles, target: &ModelConfig) -> Result<Self, WeightsError> {
+        Ok(Self(Arc::new(files.load(target)?)))
+    }
+
+    /// Layers of the target on entry to which its states must be kept.
+    pub fn taps(&self) -> &[usize] {
+        &self.0.taps
+    }
+
+    /// Memory of one block of its cache.
+    pub fn block_bytes(&self, block_size: usize) -> usize {
+        KvCache::block_bytes(&self.0.config, block_size)
+    }
+}
+
 /// A head with its cache, which has the same blocks as the target's.
 #[derive(Debug)]
 pub(crate) struct Head {
-    weights: HeadWeights,
+    weights: Arc<HeadWeights>,
     rope: Rope,
     cache: KvCache,
     space: Workspace,
@@ -73,7 +96,8 @@ pub(crate) enum States<'a> {
 }
 
 impl Head {
-    pub(crate) fn new(weights: HeadWeights, options: &ModelOptions) -> Result<Self, WeightsError> {
+    pub(crate) fn new(head: &LoadedHead, options: &ModelOptions) -> Result<Self, WeightsError> {
+        let weights = Arc::clone(&head.0);
         let config = &weights.config;
         let taps = weights.taps.len() * weights.target_hidden;
         let widest = taps.max(2 * config.hidden);
@@ -167,10 +191,6 @@ impl Head {
     /// What the layer made of token `index` of the last plan, before the last norm.
     pub(crate) fn state(&self, index: usize) -> &[f32] {
         self.space.residual.row(index)
-    }
-
-    pub(crate) fn taps(&self) -> &[usize] {
-        &self.weights.taps
     }
 }
 

@@ -34,7 +34,8 @@ mod weights;
 
 pub use checkpoint::{Checkpoint, LoadError};
 pub use config::ModelConfig;
-pub use executor::{ExecutorOptions, LlamaExecutor, Speculation};
+pub use eagle3::{HeadFiles, LoadedHead};
+pub use executor::{DraftSource, ExecutorOptions, LlamaExecutor};
 pub use format::Format;
 pub use kernels::Isa;
 pub use model::{LoadedWeights, Model, ModelOptions};

@@ -91,11 +91,6 @@ impl HeadFiles {
         self.fields_taps.clone().unwrap_or_else(usual)
     }
 
-    /// Memory of one block of its cache.
-    pub fn block_bytes(&self, block_size: usize) -> usize {
-        crate::cache::KvCache::block_bytes(&self.config, block_size)
-    }
-
     /// Reads the weights of a head for `target`.
     pub(crate) fn load(&self, target: &ModelConfig) -> Result<HeadWeights, WeightsError> {
         let config = &self.config;

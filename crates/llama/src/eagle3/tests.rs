@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Head, HeadFiles, States};
+use super::{Head, HeadFiles, LoadedHead, States};
 use crate::checkpoint::Checkpoint;
 use crate::kernels::Isa;
 use crate::model::{LoadedWeights, Model, ModelOptions};
@@ -55,7 +55,7 @@ fn heads_draft_what_the_reference_drafts() {
         let files = HeadFiles::open(&folder(name)).unwrap();
         let options = options(files.taps(weights.config()));
         let mut target = Model::new(&weights, options.clone()).unwrap();
-        let mut head = Head::new(files.load(weights.config()).unwrap(), &options).unwrap();
+        let mut head = Head::new(&LoadedHead::load(&files, weights.config()).unwrap(), &options).unwrap();
         let blocks = || [5, 3, 9, 1];
         let length = golden.prompt.len();
         let mut plan = Plan::new(16);
@@ -97,7 +97,7 @@ fn heads_draft_what_the_reference_drafts() {
 fn a_head_of_another_model_is_refused() {
     let files = HeadFiles::open(&folder("eagle3-own")).unwrap();
     let other = Checkpoint::open(&folder("qwen2")).unwrap();
-    let refused = files.load(other.config()).unwrap_err().to_string();
+    let refused = LoadedHead::load(&files, other.config()).unwrap_err().to_string();
     println!("{refused}");
     assert!(refused.contains("taps") || refused.contains("width"), "{refused}");
 }
