@@ -45,6 +45,10 @@ pub struct Limits {
     pub max_context_tokens: u32,
     /// Tokens drafted for each decoding sequence; 0 without speculation.
     pub draft_tokens: u32,
+    /// Blocks at the end of a cached prefix that are computed again: 1 where a draft head's state
+    /// of a token depends on the token after it, so that the last block fits one continuation
+    /// only.
+    pub recomputed_blocks: u32,
     /// Steps that a busy engine takes between hearing of a request and letting it join.
     pub intake_steps: u32,
     /// Memory in use on one GPU when the cache is empty.

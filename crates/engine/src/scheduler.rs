@@ -342,7 +342,7 @@ impl Scheduler {
             if head.joins_at_step > self.counters.steps && !self.order.is_empty() {
                 return;
             }
-            head.find_prefix(&self.pool, block_size, &mut self.prefix);
+            head.find_prefix(&self.pool, &self.limits, &mut self.prefix);
             let new_blocks = self.limits.blocks_for(head.tokens.len()) - self.prefix.len();
             let revived = self
                 .prefix

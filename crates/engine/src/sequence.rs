@@ -13,7 +13,7 @@ use contract::{
 };
 
 use crate::block_pool::{BlockId, BlockPool};
-use crate::executor::{Phase, Row, RowOutput, SequenceId, may_stop};
+use crate::executor::{Limits, Phase, Row, RowOutput, SequenceId, may_stop};
 
 /// Answers are seldom longer; reserving more would waste memory on every request.
 const EXPECTED_OUTPUT_TOKENS: usize = 1024;
@@ -130,9 +130,10 @@ impl Sequence {
     pub(crate) fn find_prefix(
         &mut self,
         pool: &BlockPool,
-        block_size: usize,
+        limits: &Limits,
         found: &mut Vec<BlockId>,
     ) {
+        let block_size = limits.block_size as usize;
         if self.tokens.is_empty() {
             let expected = (self.request.limits.max_tokens as usize).min(EXPECTED_OUTPUT_TOKENS);
             self.tokens.reserve(self.request.prompt.len() + expected);
@@ -148,6 +149,7 @@ impl Sequence {
                 None => break,
             }
         }
+        found.truncate(found.len().saturating_sub(limits.recomputed_blocks as usize));
     }
 
     /// Enters the batch, for the first time or again, with `prefix` already computed. The

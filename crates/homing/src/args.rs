@@ -27,7 +27,7 @@ pub(crate) use self::laboratory::{LearningArgs, ReplayArgs, TraceFormat};
 pub(crate) use self::loadgen::LoadgenArgs;
 pub(crate) use self::observability::ObservabilityArgs;
 pub(crate) use self::shared::{
-    EngineChoice, GeneralArgs, LimitArgs, LlamaArgs, ModelArgs, RoutingArgs,
+    EngineChoice, GeneralArgs, LimitArgs, LlamaArgs, ModelArgs, RoutingArgs, SpeculationChoice,
 };
 pub(crate) use self::sweep::{SweepArgs, SweepCommand};
 

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use contract::{GpuSpec, Hashing, ModelName, WorkerCard, WorkerId};
 use engine::sim::{AnswerBank, Profile, SimExecutor};
-use llama::{Checkpoint, ExecutorOptions, Isa, LlamaExecutor, LoadedWeights, Model, ModelOptions};
+use llama::{
+    Checkpoint, DraftSource, ExecutorOptions, HeadFiles, Isa, LlamaExecutor, LoadedHead, LoadedWeights,
+    Model, ModelOptions,
+};
 use preprocess::{PreprocessConfig, Preprocessor, Vocabulary};
 use transport::Member;
 use worker::{Worker, WorkerContext};
 
-use crate::args::{EngineChoice, LlamaArgs, ModelArgs};
+use crate::args::{EngineChoice, LlamaArgs, ModelArgs, SpeculationChoice};
 use crate::{print, simulation};
 
 /// What the options say of workers.
@@ -195,7 +198,8 @@ fn real(asked: Asked<'_>) -> anyhow::Result<(Backend, Preprocessor)> {
         "--engine llama needs a model: --model smollm2 (see `homing model list`), or --model-path",
     )?;
     let checkpoint = Checkpoint::open(&path)?;
-    let options = options(&checkpoint, asked)?;
+    let speculation = draft_source(asked.llama, (&path, &checkpoint))?;
+    let options = options(&checkpoint, asked, speculation)?;
     check_memory(
         &checkpoint,
         &options,
@@ -240,7 +244,71 @@ fn model_path(args: &ModelArgs) -> anyhow::Result<Option<PathBuf>> {
     })
 }
 
-fn options(checkpoint: &Checkpoint, asked: Asked<'_>) -> anyhow::Result<ExecutorOptions> {
+/// Where guesses come from; whatever it is must fit the model.
+fn draft_source(
+    args: &LlamaArgs,
+    (path, target): (&Path, &Checkpoint),
+) -> anyhow::Result<DraftSource> {
+    let named = || {
+        let name = args.draft_model.as_ref();
+        let name = name.context("--speculation draft and eagle3 need --draft-model")?;
+        anyhow::Ok(crate::model::store()?.resolve(name)?.path)
+    };
+    if args.draft_model.is_some()
+        && matches!(args.speculation, SpeculationChoice::None | SpeculationChoice::Ngram)
+    {
+        bail!("--draft-model is for --speculation draft or eagle3");
+    }
+    Ok(match args.speculation {
+        SpeculationChoice::None => DraftSource::None,
+        SpeculationChoice::Ngram => DraftSource::Ngram,
+        SpeculationChoice::Draft => {
+            let draft_path = named()?;
+            let draft = Checkpoint::open(&draft_path)?;
+            same_vocabulary((path, target), (&draft_path, &draft))?;
+            DraftSource::Model(LoadedWeights::load(&draft, &mut |_| ())?)
+        }
+        SpeculationChoice::Eagle3 => {
+            let head = HeadFiles::open(&named()?)?;
+            DraftSource::Eagle3(LoadedHead::load(&head, target.config())?)
+        }
+    })
+}
+
+/// A draft in another vocabulary would guess words that are not meant.
+fn same_vocabulary(
+    target: (&Path, &Checkpoint),
+    draft: (&Path, &Checkpoint),
+) -> anyhow::Result<()> {
+    let pieces = |(path, checkpoint): (&Path, &Checkpoint)| -> anyhow::Result<serde_json::Value> {
+        let json = match checkpoint.tokenizer()? {
+            Some(text) => text.tokenizer_json,
+            None => {
+                let path = path.join("tokenizer.json");
+                std::fs::read_to_string(&path).with_context(|| path.display().to_string())?
+            }
+        };
+        let mut json: serde_json::Value = serde_json::from_str(&json)?;
+        Ok(json["model"]["vocab"].take())
+    };
+    if pieces(target)? != pieces(draft)? {
+        bail!(
+            "--draft-model {} has another vocabulary than {}",
+            draft.0.display(),
+            target.0.display()
+        );
+    }
+    if draft.1.config().vocabulary > target.1.config().vocabulary {
+        bail!("--draft-model {} knows more tokens than the model", draft.0.display());
+    }
+    Ok(())
+}
+
+fn options(
+    checkpoint: &Checkpoint,
+    asked: Asked<'_>,
+    speculation: DraftSource,
+) -> anyhow::Result<ExecutorOptions> {
     let (args, shape) = (asked.llama, checkpoint.config());
     let context = match args.context {
         Some(context) if context > shape.context => bail!(
@@ -254,7 +322,9 @@ fn options(checkpoint: &Checkpoint, asked: Asked<'_>) -> anyhow::Result<Executor
     let block_size = asked.block_size.unwrap_or(LLAMA_BLOCK) as usize;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = asked.workers.unwrap_or(LLAMA_WORKERS) as usize;
-    let blocks = (args.kv_cache_mb << 20) / Model::block_bytes(shape, block_size);
+    let block_bytes =
+        Model::block_bytes(shape, block_size) + speculation.block_bytes(block_size);
+    let blocks = (args.kv_cache_mb << 20) / block_bytes;
     if blocks * block_size < context {
         bail!(
             "--kv-cache-mb {} holds {} tokens, less than one context of {context}: give more, or a smaller --context",
@@ -275,8 +345,9 @@ fn options(checkpoint: &Checkpoint, asked: Asked<'_>) -> anyhow::Result<Executor
                 .threads
                 .map_or((cores / workers).max(1), |threads| threads as usize),
             isa: Isa::detect(),
+            taps: Vec::new(),
         },
-        speculation: args.speculation.into(),
+        speculation,
         drafts,
     })
 }
@@ -290,7 +361,8 @@ fn check_memory(
     let Some(available) = available_memory() else {
         return Ok(());
     };
-    let block = Model::block_bytes(checkpoint.config(), options.model.block_size);
+    let size = options.model.block_size;
+    let block = Model::block_bytes(checkpoint.config(), size) + options.speculation.block_bytes(size);
     let cache = (options.model.blocks * block) as u64 * u64::from(workers);
     let weights = checkpoint.stored_bytes();
     if weights + cache > available {

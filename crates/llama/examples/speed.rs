@@ -28,6 +28,7 @@ fn main() {
         context: 2048,
         threads,
         isa: Isa::detect(),
+        taps: Vec::new(),
     };
     let clock = Clock::start();
     let began = clock.now();

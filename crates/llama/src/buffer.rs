@@ -66,6 +66,12 @@ impl Rows {
         unsafe { std::slice::from_raw_parts_mut(numbers.as_mut_ptr().add(start), self.stride) }
     }
 
+    /// Fills a row.
+    pub(crate) fn set(&mut self, index: usize, row: &[f32]) {
+        // Nobody else has it.
+        unsafe { self.row_mut(index) }.copy_from_slice(row);
+    }
+
     pub(crate) fn from(&self, row: usize) -> *const f32 {
         self.row(row).as_ptr()
     }

@@ -3,6 +3,7 @@
 //! A thread of its own owns the model; the asynchronous side hands it one step at a time as
 //! plain data and waits. Buffers travel back and forth and are used again.
 
+mod drafting;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -16,33 +17,50 @@ use engine::{Batch, Executor, ExecutorError, Limits, StepOutput};
 use tokio::sync::oneshot;
 
 use self::steps::Steps;
+use crate::eagle3::LoadedHead;
 use crate::model::{LoadedWeights, Model, ModelOptions};
 use crate::weights::WeightsError;
 
 /// How drafts are made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Speculation {
+#[derive(Clone, Debug, Default)]
+pub enum DraftSource {
     #[default]
     None,
     /// What followed the same tokens earlier in the text.
     Ngram,
+    /// A smaller model with the same vocabulary.
+    Model(LoadedWeights),
+    /// A head for this model.
+    Eagle3(LoadedHead),
 }
 
-impl Speculation {
-    pub fn as_str(self) -> &'static str {
+impl DraftSource {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Ngram => "ngram",
+            Self::Model(_) => "draft",
+            Self::Eagle3(_) => "eagle3",
+        }
+    }
+
+    /// Memory that it takes of each block, beside the model's own.
+    pub fn block_bytes(&self, block_size: usize) -> usize {
+        match self {
+            Self::None | Self::Ngram => 0,
+            Self::Model(weights) => Model::block_bytes(weights.config(), block_size),
+            Self::Eagle3(head) => head.block_bytes(block_size),
         }
     }
 }
 
 /// How a worker runs its model.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ExecutorOptions {
     pub slots: usize,
+    /// Its taps are set for the head, where there is one.
     pub model: ModelOptions,
-    pub speculation: Speculation,
+    pub speculation: DraftSource,
     /// Most tokens drafted for a sequence in a step.
     pub drafts: usize,
 }
@@ -71,6 +89,8 @@ struct RowInput {
     first: usize,
     length: usize,
     known_from: usize,
+    /// The token after those to compute, in the middle of a prompt.
+    next: TokenId,
     start: usize,
     count: usize,
     drafts: usize,
@@ -91,14 +111,24 @@ pub struct LlamaExecutor {
 
 impl LlamaExecutor {
     /// Makes a model of the weights and starts its thread.
-    pub fn new(weights: &LoadedWeights, options: ExecutorOptions) -> Result<Self, WeightsError> {
+    pub fn new(
+        weights: &LoadedWeights,
+        mut options: ExecutorOptions,
+    ) -> Result<Self, WeightsError> {
+        let mut recomputed_blocks = 0;
+        if let DraftSource::Eagle3(head) = &options.speculation {
+            options.model.taps = head.taps().to_vec();
+            recomputed_blocks = 1;
+        }
         let model = Model::new(weights, options.model.clone())?;
         let shape = &options.model;
         let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
         let draft_tokens = match options.speculation {
-            Speculation::None => 0,
-            Speculation::Ngram => options.drafts,
+            DraftSource::None => 0,
+            DraftSource::Ngram | DraftSource::Model(_) | DraftSource::Eagle3(_) => options.drafts,
         };
+        let block_bytes = Model::block_bytes(model.config(), shape.block_size)
+            + options.speculation.block_bytes(shape.block_size);
         let limits = Limits {
             block_size: number(shape.block_size),
             total_blocks: number(shape.blocks),
@@ -106,12 +136,13 @@ impl LlamaExecutor {
             max_step_tokens: number(shape.step_tokens),
             max_context_tokens: number(shape.context),
             draft_tokens: number(draft_tokens),
+            recomputed_blocks,
             intake_steps: 0,
             resident_bytes: model.weight_bytes() as u64,
-            block_bytes: Model::block_bytes(model.config(), shape.block_size) as u64,
+            block_bytes: block_bytes as u64,
         };
         let (jobs, inbox) = mpsc::channel::<Job>();
-        let mut steps = Steps::new(model, &options);
+        let mut steps = Steps::new(model, &options)?;
         thread::Builder::new()
             .name("llama-0".to_owned())
             .spawn(move || {
@@ -148,6 +179,7 @@ impl StepInput {
                 first,
                 length: tokens.len(),
                 known_from,
+                next: row.tokens.get(row.start + row.count).copied().unwrap_or(0),
                 start: row.start,
                 count: row.count,
                 drafts: row.drafts,

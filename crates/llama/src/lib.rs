@@ -12,12 +12,14 @@
 //! | [`model`] | computes a step: `rope`, `cache` |
 //! | `sampler` | from a distribution to a token |
 //! | [`speculation`] | guessing tokens ahead without changing what is said |
+//! | [`eagle3`] | a head that drafts from the target's own states |
 //! | [`executor`] | all of it behind the engine's seam |
 
 mod buffer;
 mod cache;
 pub mod checkpoint;
 pub mod config;
+pub mod eagle3;
 pub mod executor;
 pub mod format;
 pub mod kernels;
@@ -32,7 +34,8 @@ mod weights;
 
 pub use checkpoint::{Checkpoint, LoadError};
 pub use config::ModelConfig;
-pub use executor::{ExecutorOptions, LlamaExecutor, Speculation};
+pub use eagle3::{HeadFiles, LoadedHead};
+pub use executor::{DraftSource, ExecutorOptions, LlamaExecutor};
 pub use format::Format;
 pub use kernels::Isa;
 pub use model::{LoadedWeights, Model, ModelOptions};

@@ -9,10 +9,10 @@
     reason = "members of a team share buffers by rows, stripes and heads"
 )]
 
-mod phases;
+pub(crate) mod phases;
 #[cfg(test)]
 mod tests;
-mod workspace;
+pub(crate) mod workspace;
 
 use std::sync::Arc;
 
@@ -24,6 +24,7 @@ use crate::cache::KvCache;
 use crate::checkpoint::Checkpoint;
 use crate::config::ModelConfig;
 use crate::kernels::Isa;
+use crate::matrix::Matrix;
 use crate::plan::Plan;
 use crate::rope::Rope;
 use crate::team::Team;
@@ -43,6 +44,8 @@ pub struct ModelOptions {
     pub context: usize,
     pub threads: usize,
     pub isa: Isa,
+    /// Layers on entry to which the residual stream is kept, ascending.
+    pub taps: Vec<usize>,
 }
 
 /// Weights in memory, and the shape that they fill. Cheap to clone.
@@ -93,7 +96,7 @@ impl Model {
         Ok(Self {
             rope: Rope::new(&config, options.context),
             cache: KvCache::new(&config, options.block_size, options.blocks)?,
-            workspace: Workspace::new(&config, &options)?,
+            workspace: Workspace::new(&config, &options, 0)?,
             team: Team::new(options.threads).map_err(WeightsError::Threads)?,
             config,
             weights,
@@ -133,17 +136,30 @@ impl Model {
             plan,
             team: &mut self.team,
         };
-        phases.embed(&self.weights);
+        phases.embed(&self.weights.embeddings);
         for (index, layer) in self.weights.layers.iter().enumerate() {
+            if let Some(tap) = self.options.taps.iter().position(|tap| *tap == index) {
+                phases.keep(&self.workspace.taps[tap]);
+            }
             phases.attention(index, layer);
             phases.feed_forward(layer);
         }
-        phases.distributions(&self.weights);
+        phases.distributions(&self.weights.norm, self.weights.head());
     }
 
     /// The distribution after output `index` of the last plan, as logarithms without a sum.
     pub fn logits(&self, index: usize) -> &[f32] {
         &self.workspace.logits.row(index)[..self.config.vocabulary]
+    }
+
+    /// The residual stream at token `index` of the last plan, on entry to the layer of `tap`.
+    pub fn tapped(&self, tap: usize, index: usize) -> &[f32] {
+        &self.workspace.taps[tap].row(index)[..self.config.hidden]
+    }
+
+    /// The table of embeddings, which a draft head may share.
+    pub(crate) fn embeddings(&self) -> &Matrix {
+        &self.weights.embeddings
     }
 
     /// Whether a token is in the vocabulary.

@@ -174,6 +174,7 @@ impl Profile {
             max_step_tokens: self.max_step_tokens,
             max_context_tokens: self.max_context_tokens,
             draft_tokens: self.speculation.acceptance.len() as u32,
+            recomputed_blocks: 0,
             intake_steps: self.intake_steps,
             resident_bytes: self.resident_bytes as u64,
             block_bytes: block_bytes as u64,

@@ -39,15 +39,8 @@ pub(crate) enum EngineChoice {
 pub(crate) enum SpeculationChoice {
     None,
     Ngram,
-}
-
-impl From<SpeculationChoice> for llama::Speculation {
-    fn from(choice: SpeculationChoice) -> Self {
-        match choice {
-            SpeculationChoice::None => Self::None,
-            SpeculationChoice::Ngram => Self::Ngram,
-        }
-    }
+    Draft,
+    Eagle3,
 }
 
 /// A real engine instead of the simulator.
@@ -71,12 +64,16 @@ pub(crate) struct LlamaArgs {
     /// Tokens that a step computes at most: longer prompts are computed in pieces (llama)
     #[arg(long, default_value_t = 256, help_heading = "Engine")]
     pub(crate) max_step_tokens: usize,
-    /// How tokens are guessed ahead: none, ngram (llama)
+    /// How tokens are guessed ahead: none, ngram, draft, eagle3 (llama)
     ///
-    /// ngram guesses that what followed the same words earlier in the text follows again. Answers
-    /// are the same with and without.
+    /// ngram guesses that what followed the same words earlier in the text follows again; draft
+    /// asks a smaller model with the same vocabulary, eagle3 a head that was trained for the
+    /// model. Answers are the same with and without.
     #[arg(long, value_enum, default_value_t = SpeculationChoice::None, hide_possible_values = true, help_heading = "Engine")]
     pub(crate) speculation: SpeculationChoice,
+    /// The smaller model (draft) or the head's folder (eagle3): a name or a path, as --model
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub(crate) draft_model: Option<String>,
     /// Most tokens guessed in a step; fewer where fewer pay (llama)
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=16), help_heading = "Engine")]
     pub(crate) draft_tokens: u32,

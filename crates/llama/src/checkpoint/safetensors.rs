@@ -90,7 +90,7 @@ pub struct SafeTensor {
 
 impl SafeTensor {
     /// As a matrix of a model, or why it is none.
-    pub(super) fn info(&self) -> Result<TensorInfo, String> {
+    pub(crate) fn info(&self) -> Result<TensorInfo, String> {
         let Some(format) = self.dtype.format() else {
             let dtype = self.dtype;
             return Err(format!("is stored as {dtype:?}, which is not supported"));

@@ -6,38 +6,44 @@ use contract::{Clock, GenerateRequest, TokenId};
 use engine::executor::{RowOutput, SequenceId, may_stop};
 use engine::{ExecutorError, StepOutput};
 
-use super::{ExecutorOptions, RowInput, Speculation, StepInput};
+use super::drafting::{Drafter, Said};
+use super::{ExecutorOptions, RowInput, StepInput};
 use crate::model::Model;
 use crate::plan::Plan;
 use crate::sampler::{Draw, NotFinite, Sampler, log_probabilities};
 use crate::speculation::pace::{Acceptance, Pace};
-use crate::speculation::{accept, ngram};
+use crate::speculation::accept;
+use crate::weights::WeightsError;
 
 pub(super) struct Steps {
     model: Model,
     clock: Clock,
     plan: Plan,
     sampler: Sampler,
-    speculation: Speculation,
+    drafter: Drafter,
     pace: Pace,
     /// What is known of the sequence in each slot.
     slots: Vec<Option<(SequenceId, Acceptance)>>,
     /// For each row of the step.
     drafts: Vec<Vec<TokenId>>,
+    room: Vec<usize>,
+    said: Vec<Said>,
 }
 
 impl Steps {
-    pub(super) fn new(model: Model, options: &ExecutorOptions) -> Self {
-        Self {
+    pub(super) fn new(model: Model, options: &ExecutorOptions) -> Result<Self, WeightsError> {
+        Ok(Self {
             clock: Clock::start(),
             plan: Plan::new(options.model.block_size),
             sampler: Sampler::default(),
-            speculation: options.speculation,
+            drafter: Drafter::new(&options.speculation, options)?,
             pace: Pace::new(options.drafts),
             slots: vec![None; options.slots],
             drafts: Vec::new(),
+            room: Vec::new(),
+            said: Vec::new(),
             model,
-        }
+        })
     }
 
     pub(super) fn run(&mut self, input: &StepInput) -> Result<StepOutput, ExecutorError> {
@@ -70,9 +76,13 @@ impl Steps {
         let output = self.draw(input).map_err(|error| ExecutorError::Device {
             detail: error.to_string(),
         })?;
+        let drawn = self.clock.now();
+        self.drafter
+            .heard(input, &self.said, &self.model, &self.plan);
         if input.rows.iter().all(|row| row.count == 1) {
             let guesses = self.drafts.iter().map(Vec::len).sum();
-            let guessing = (drafted - began).as_secs_f64();
+            let hearing = self.clock.now() - drawn;
+            let guessing = (drafted - began + hearing).as_secs_f64();
             self.pace
                 .observe(self.plan.tokens.len(), seconds, guesses, guessing);
         }
@@ -85,7 +95,7 @@ impl Steps {
         self.drafts.resize_with(input.rows.len(), Vec::new);
         // With a prompt in the step, guesses would only make others wait.
         let decoding = input.rows.iter().all(|row| row.count == 1);
-        if self.speculation == Speculation::None || !decoding {
+        if self.drafter.is_none() {
             return;
         }
         for row in &input.rows {
@@ -98,22 +108,24 @@ impl Steps {
             .rows
             .iter()
             .filter_map(|row| self.slots[row.slot].as_ref());
-        let most = self.pace.choose(known.map(|(_, acceptance)| acceptance));
-        for (row, drafts) in input.rows.iter().zip(&mut self.drafts) {
-            let room = row.drafts.min(most);
-            match self.speculation {
-                Speculation::None => {}
-                Speculation::Ngram => ngram::draft(input.tokens_of(row), room, drafts),
-            }
-        }
+        let most = match decoding {
+            true => self.pace.choose(known.map(|(_, acceptance)| acceptance)),
+            false => 0,
+        };
+        self.room.clear();
+        self.room.extend(input.rows.iter().map(|row| row.drafts.min(most)));
+        self.drafter
+            .draft(input, &self.room, &self.model, &mut self.drafts);
     }
 
     fn draw(&mut self, input: &StepInput) -> Result<StepOutput, NotFinite> {
         let mut first = 0;
+        self.said.clear();
         let mut rows = Vec::with_capacity(input.rows.len());
         for (row, drafts) in input.rows.iter().zip(&self.drafts) {
             let Some(request) = &row.request else {
                 rows.push(RowOutput::default());
+                self.said.push(Said::new());
                 continue;
             };
             let voice = Voice::new(request, row);
@@ -135,6 +147,7 @@ impl Steps {
             if let Some((_, acceptance)) = &mut self.slots[row.slot] {
                 acceptance.observe(drafts.len(), tokens.len() - 1);
             }
+            self.said.push(tokens.clone());
             rows.push(RowOutput {
                 tokens: voice.until_the_end(tokens),
                 logprobs,

@@ -1,7 +1,7 @@
 //! The model under the engine's own scheduler: whatever the scheduler does, and whether or
 //! not guesses are made, the same request is answered the same.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contract::{
@@ -11,17 +11,37 @@ use contract::{
 use engine::{Executor as _, Scheduler, Submission};
 use proptest::prelude::*;
 
-use super::{ExecutorOptions, LlamaExecutor, Speculation};
+use super::{DraftSource, ExecutorOptions, LlamaExecutor};
+use crate::eagle3::{HeadFiles, LoadedHead};
 use crate::checkpoint::Checkpoint;
 use crate::kernels::Isa;
 use crate::model::{LoadedWeights, ModelOptions};
 
-fn weights() -> LoadedWeights {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/llama-gqa");
-    LoadedWeights::load(&Checkpoint::open(&path).unwrap(), &mut |_| ()).unwrap()
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name)
 }
 
-fn options(speculation: Speculation, blocks: usize, step_tokens: usize) -> ExecutorOptions {
+fn weights() -> LoadedWeights {
+    let checkpoint = Checkpoint::open(&folder("llama-gqa")).unwrap();
+    LoadedWeights::load(&checkpoint, &mut |_| ()).unwrap()
+}
+
+/// Every way to guess: among the models, one that is always right and one that seldom is.
+fn sources(weights: &LoadedWeights) -> Vec<DraftSource> {
+    let other = Checkpoint::open(&folder("llama-rope-scaled")).unwrap();
+    let other = LoadedWeights::load(&other, &mut |_| ()).unwrap();
+    let head = HeadFiles::open(&folder("eagle3-shared")).unwrap();
+    vec![
+        DraftSource::Ngram,
+        DraftSource::Model(weights.clone()),
+        DraftSource::Model(other),
+        DraftSource::Eagle3(LoadedHead::load(&head, weights.config()).unwrap()),
+    ]
+}
+
+fn options(speculation: DraftSource, blocks: usize, step_tokens: usize) -> ExecutorOptions {
     ExecutorOptions {
         slots: 4,
         model: ModelOptions {
@@ -32,6 +52,7 @@ fn options(speculation: Speculation, blocks: usize, step_tokens: usize) -> Execu
             context: 256,
             threads: 1,
             isa: Isa::detect(),
+            taps: Vec::new(),
         },
         speculation,
         drafts: 4,
@@ -135,24 +156,34 @@ proptest! {
             .collect();
         let alone: Vec<_> = requests
             .iter()
-            .map(|one| answers(&weights, options(Speculation::None, 64, 64), std::slice::from_ref(one)).0.remove(0))
+            .map(|one| answers(&weights, options(DraftSource::None, 64, 64), std::slice::from_ref(one)).0.remove(0))
             .collect();
-        let (crowded, _) = answers(&weights, options(Speculation::None, 20, 9), &requests);
+        let (crowded, _) = answers(&weights, options(DraftSource::None, 20, 9), &requests);
         prop_assert_eq!(&crowded, &alone);
-        let (guessed, _) = answers(&weights, options(Speculation::Ngram, 20, 24), &requests);
-        prop_assert_eq!(&guessed, &alone);
+        for source in sources(&weights) {
+            let name = source.as_str();
+            let (guessed, _) = answers(&weights, options(source, 20, 24), &requests);
+            prop_assert_eq!(&guessed, &alone, "{}", name);
+        }
     }
 }
 
-/// A text that repeats itself, so that guesses have a chance.
+/// The target as its own draft is always right; nobody changes what is said.
 #[test]
-fn guesses_are_right_now_and_then() {
+fn guesses_are_counted_and_change_nothing() {
     let weights = weights();
     let prompt: Vec<TokenId> = [5, 9, 22, 31].repeat(6);
     let asked = [request(&prompt, 120, cold())];
-    let (plain, none) = answers(&weights, options(Speculation::None, 64, 64), &asked);
-    let (guessed, some) = answers(&weights, options(Speculation::Ngram, 64, 64), &asked);
-    assert_eq!(plain, guessed);
+    let (plain, none) = answers(&weights, options(DraftSource::None, 64, 64), &asked);
     assert_eq!(none, 0);
-    println!("{some} guesses were right");
+    for source in sources(&weights) {
+        let name = source.as_str();
+        let itself = matches!(&source, DraftSource::Model(model) if model.config() == weights.config());
+        let (guessed, right) = answers(&weights, options(source, 64, 64), &asked);
+        assert_eq!(plain, guessed, "{name}");
+        println!("{name}: {right} guesses were right");
+        if itself {
+            assert!(right > 0, "{name}");
+        }
+    }
 }

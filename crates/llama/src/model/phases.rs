@@ -13,21 +13,21 @@ use crate::matrix::Matrix;
 use crate::plan::Plan;
 use crate::rope::Rope;
 use crate::team::{Team, share};
-use crate::weights::{Layer, Weights};
+use crate::weights::Layer;
 
 /// Tokens from which it pays to share work on single rows: for fewer, waiting costs more.
 const SHARED_ROWS: usize = 8;
 /// Stripes are shared in these, which the widest tile takes at once and which are whole blocks.
 const STRIPE_PART: usize = 4;
 
-pub(super) struct Phases<'a> {
-    pub(super) config: &'a ModelConfig,
-    pub(super) rope: &'a Rope,
-    pub(super) cache: &'a KvCache,
-    pub(super) space: &'a Workspace,
-    pub(super) isa: Isa,
-    pub(super) plan: &'a Plan,
-    pub(super) team: &'a mut Team,
+pub(crate) struct Phases<'a> {
+    pub(crate) config: &'a ModelConfig,
+    pub(crate) rope: &'a Rope,
+    pub(crate) cache: &'a KvCache,
+    pub(crate) space: &'a Workspace,
+    pub(crate) isa: Isa,
+    pub(crate) plan: &'a Plan,
+    pub(crate) team: &'a mut Team,
 }
 
 /// Pointers that members may share, because each uses its own part.
@@ -40,7 +40,7 @@ impl Phases<'_> {
     }
 
     /// Calls `work` for each row, here or by all members. Rows must be independent.
-    fn each_row(team: &mut Team, rows: usize, work: impl Fn(usize) + Sync) {
+    pub(crate) fn each_row(team: &mut Team, rows: usize, work: impl Fn(usize) + Sync) {
         if rows < SHARED_ROWS {
             return (0..rows).for_each(work);
         }
@@ -48,11 +48,19 @@ impl Phases<'_> {
         team.run(|member| share(rows, 1, member, size).for_each(&work));
     }
 
-    pub(super) fn embed(&mut self, weights: &Weights) {
+    pub(crate) fn embed(&mut self, embeddings: &Matrix) {
         let (space, plan) = (self.space, self.plan);
         Self::each_row(self.team, plan.tokens.len(), |token| {
             let row = unsafe { space.residual.row_mut(token) };
-            weights.embeddings.row(plan.tokens[token] as usize, row);
+            embeddings.row(plan.tokens[token] as usize, row);
+        });
+    }
+
+    /// Copies the residual stream as it is now.
+    pub(crate) fn keep(&mut self, to: &Rows) {
+        let space = self.space;
+        Self::each_row(self.team, self.plan.tokens.len(), |token| {
+            unsafe { to.row_mut(token) }.copy_from_slice(space.residual.row(token));
         });
     }
 
@@ -76,7 +84,7 @@ impl Phases<'_> {
 
     /// `input` times each matrix, whose outputs lie side by side in `to`, each from a whole
     /// stripe on.
-    fn multiply(&mut self, matrices: &[&Matrix], input: &Activations, rows: usize, to: &Rows) {
+    pub(crate) fn multiply(&mut self, matrices: &[&Matrix], input: &Activations, rows: usize, to: &Rows) {
         let (space, isa, size) = (self.space, self.isa, self.team.size());
         let total = matrices.iter().map(|matrix| matrix.stripes()).sum();
         let ends = Self::ends(input, rows, to);
@@ -114,11 +122,16 @@ impl Phases<'_> {
         Ends(inputs, outputs)
     }
 
-    pub(super) fn attention(&mut self, index: usize, layer: &Layer) {
+    pub(crate) fn attention(&mut self, index: usize, layer: &Layer) {
         self.norm(&layer.attention_norm);
+        self.attention_of(index, layer, &self.space.normed);
+    }
+
+    /// Attention with inputs that have been made ready.
+    pub(crate) fn attention_of(&mut self, index: usize, layer: &Layer, input: &Activations) {
         let [q, k, v] = &layer.qkv;
         let space = self.space;
-        self.multiply(&[q, k, v], &space.normed, self.tokens(), &space.qkv);
+        self.multiply(&[q, k, v], input, self.tokens(), &space.qkv);
         self.place(index, layer);
         self.attend(index);
         self.collect_heads();
@@ -196,7 +209,7 @@ impl Phases<'_> {
         });
     }
 
-    pub(super) fn feed_forward(&mut self, layer: &Layer) {
+    pub(crate) fn feed_forward(&mut self, layer: &Layer) {
         self.norm(&layer.feed_forward_norm);
         let (space, isa, size) = (self.space, self.isa, self.team.size());
         let tokens = self.tokens();
@@ -222,18 +235,18 @@ impl Phases<'_> {
         self.add();
     }
 
-    pub(super) fn distributions(&mut self, weights: &Weights) {
+    pub(crate) fn distributions(&mut self, norm: &[f32], head: &Matrix) {
         let (space, plan, isa) = (self.space, self.plan, self.isa);
         let width = (self.config.hidden, self.config.norm_epsilon);
         Self::each_row(self.team, plan.outputs.len(), |output| unsafe {
             let from = space.residual.row(plan.outputs[output]);
             let to = space.last.values.row_mut(output);
-            isa.rms_norm(from, &weights.norm, width, to);
+            isa.rms_norm(from, norm, width, to);
             space.last.seal(isa, output);
         });
         if !plan.outputs.is_empty() {
             self.multiply(
-                &[weights.head()],
+                &[head],
                 &space.last,
                 plan.outputs.len(),
                 &space.logits,

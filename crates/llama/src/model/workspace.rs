@@ -11,13 +11,13 @@ use crate::plan::Plan;
 
 /// Inputs of a product, with the sums of their blocks.
 #[derive(Debug)]
-pub(super) struct Activations {
-    pub(super) values: Rows,
-    pub(super) sums: Rows,
+pub(crate) struct Activations {
+    pub(crate) values: Rows,
+    pub(crate) sums: Rows,
 }
 
 impl Activations {
-    fn new(rows: usize, width: usize) -> Result<Self, OutOfMemory> {
+    pub(crate) fn new(rows: usize, width: usize) -> Result<Self, OutOfMemory> {
         let values = Rows::new(rows, width)?;
         let sums = Rows::new(rows, values.stride() / BLOCK)?;
         Ok(Self { values, sums })
@@ -28,7 +28,7 @@ impl Activations {
     /// # Safety
     ///
     /// As [`Rows::row_mut`].
-    pub(super) unsafe fn seal(&self, isa: Isa, row: usize) {
+    pub(crate) unsafe fn seal(&self, isa: Isa, row: usize) {
         unsafe {
             let sums = self.sums.row_mut(row);
             let blocks = self.values.stride() / BLOCK;
@@ -39,49 +39,56 @@ impl Activations {
 
 /// Some queries of one sequence against one head.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Task {
-    pub(super) row: usize,
-    pub(super) head: usize,
+pub(crate) struct Task {
+    pub(crate) row: usize,
+    pub(crate) head: usize,
     /// Queries of the row are numbered by token, then by head of the group.
-    pub(super) first: usize,
-    pub(super) count: usize,
+    pub(crate) first: usize,
+    pub(crate) count: usize,
 }
 
 #[derive(Debug)]
-pub(super) struct Workspace {
-    pub(super) residual: Rows,
-    pub(super) normed: Activations,
+pub(crate) struct Workspace {
+    pub(crate) residual: Rows,
+    pub(crate) normed: Activations,
     /// Queries, keys and values, each from a whole stripe on.
-    pub(super) qkv: Rows,
+    pub(crate) qkv: Rows,
     /// What heads found, each filled up to whole lanes.
-    pub(super) heads: Rows,
-    pub(super) attended: Activations,
+    pub(crate) heads: Rows,
+    pub(crate) attended: Activations,
     /// What a part of a layer adds.
-    pub(super) addition: Rows,
-    pub(super) gate: Activations,
-    pub(super) up: Rows,
+    pub(crate) addition: Rows,
+    pub(crate) gate: Activations,
+    pub(crate) up: Rows,
     /// Final states of tokens whose distribution is wanted.
-    pub(super) last: Activations,
-    pub(super) logits: Rows,
+    pub(crate) last: Activations,
+    pub(crate) logits: Rows,
+    /// States that were kept on the way.
+    pub(crate) taps: Vec<Rows>,
     /// One for each member.
-    pub(super) panels: Rows,
-    pub(super) scores: Rows,
+    pub(crate) panels: Rows,
+    pub(crate) scores: Rows,
     /// Numbers in a row of scores.
-    pub(super) score_stride: usize,
+    pub(crate) score_stride: usize,
     /// Block and offset of each token.
-    pub(super) places: Vec<(u32, usize)>,
+    pub(crate) places: Vec<(u32, usize)>,
     /// The position of each token.
-    pub(super) positions: Vec<usize>,
-    pub(super) tasks: Vec<Task>,
+    pub(crate) positions: Vec<usize>,
+    pub(crate) tasks: Vec<Task>,
 }
 
 impl Workspace {
-    pub(super) fn new(config: &ModelConfig, options: &ModelOptions) -> Result<Self, OutOfMemory> {
+    /// `widest` is the longest row that is multiplied besides those that the shape tells.
+    pub(crate) fn new(
+        config: &ModelConfig,
+        options: &ModelOptions,
+        widest: usize,
+    ) -> Result<Self, OutOfMemory> {
         let tokens = options.step_tokens;
         let whole = |width: usize| width.next_multiple_of(LANES);
         let query_width = config.heads * config.head_size;
         let kv_width = config.kv_heads * config.head_size;
-        let widest = config.hidden.max(config.feed_forward).max(query_width);
+        let widest = widest.max(config.hidden).max(config.feed_forward).max(query_width);
         let panel = PANEL_STRIPES * LANES * widest.next_multiple_of(BLOCK);
         let score_stride = whole(options.context.next_multiple_of(options.block_size)) + 2 * LANES;
         let queries = tokens * config.heads;
@@ -96,6 +103,11 @@ impl Workspace {
             up: Rows::new(tokens, config.feed_forward)?,
             last: Activations::new(options.outputs, config.hidden)?,
             logits: Rows::new(options.outputs, config.vocabulary)?,
+            taps: options
+                .taps
+                .iter()
+                .map(|_| Rows::new(tokens, config.hidden))
+                .collect::<Result<_, _>>()?,
             panels: Rows::new(options.threads, panel)?,
             scores: Rows::new(options.threads, TOGETHER * score_stride)?,
             score_stride,
@@ -106,7 +118,7 @@ impl Workspace {
     }
 
     /// Finds the places of all tokens, and cuts attention into tasks.
-    pub(super) fn prepare(&mut self, config: &ModelConfig, plan: &Plan) {
+    pub(crate) fn prepare(&mut self, config: &ModelConfig, plan: &Plan) {
         self.places.clear();
         self.positions.clear();
         self.tasks.clear();

@@ -32,6 +32,7 @@ fn small(block_size: usize) -> ModelOptions {
         context: 512,
         threads: 2,
         isa: Isa::detect(),
+        taps: Vec::new(),
     }
 }
 

@@ -24,6 +24,7 @@ pub(super) fn limits() -> Limits {
         max_step_tokens: 32,
         max_context_tokens: 1_000,
         draft_tokens: 0,
+        recomputed_blocks: 0,
         intake_steps: 0,
         resident_bytes: 1_000,
         block_bytes: 10,

@@ -39,6 +39,7 @@ fn load() -> Model {
         context: CONTEXT,
         threads: 2,
         isa: Isa::detect(),
+        taps: Vec::new(),
     };
     Model::new(&weights, options).expect("there is memory")
 }

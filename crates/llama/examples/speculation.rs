@@ -1,0 +1,150 @@
+//! What guessing brings on a real model: acceptance, tokens a step, and that nothing changes.
+//!
+//! `cargo run --release -p llama --example speculation -- MODEL PROMPTS.json [--head DIR] [--draft MODEL]`
+//!
+//! PROMPTS.json is as `crates/llama/tests/golden/smollm2.json`.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a tool for the terminal"
+)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use contract::{
+    Clock, GenerateRequest, HashSeed, OutputLimits, RequestId, Sampling, TokenId, WorkerId,
+    token_stream,
+};
+use engine::{Executor as _, Scheduler, Submission};
+use llama::{
+    Checkpoint, DraftSource, ExecutorOptions, HeadFiles, Isa, LlamaExecutor, LoadedHead,
+    LoadedWeights, ModelOptions,
+};
+
+const ANSWER: u32 = 96;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [model, prompts] = [&arguments[0], &arguments[1]];
+    let option = |name: &str| {
+        let place = arguments.iter().position(|word| word == name)?;
+        Some(arguments[place + 1].clone())
+    };
+    let weights = load(model.as_ref());
+    let text = std::fs::read_to_string(prompts).unwrap();
+    let file: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let ids = |case: &serde_json::Value| -> Vec<TokenId> {
+        serde_json::from_value(case["prompt"].clone()).unwrap()
+    };
+    let prompts: Vec<Vec<TokenId>> = file["cases"].as_array().unwrap().iter().map(ids).collect();
+    let mut sources = vec![DraftSource::None, DraftSource::Ngram];
+    if let Some(head) = option("--head") {
+        let head = HeadFiles::open(head.as_ref()).unwrap();
+        sources.push(DraftSource::Eagle3(
+            LoadedHead::load(&head, weights.config()).unwrap(),
+        ));
+    }
+    if let Some(draft) = option("--draft") {
+        sources.push(DraftSource::Model(load(draft.as_ref())));
+    }
+    let mut plain = None;
+    for source in sources {
+        let name = source.as_str();
+        let said = answer(&weights, source, &prompts);
+        let same = plain.get_or_insert_with(|| said.clone()) == &said;
+        println!("{name}: the same text: {same}");
+    }
+}
+
+fn load(path: &Path) -> LoadedWeights {
+    LoadedWeights::load(&Checkpoint::open(path).unwrap(), &mut |_| ()).unwrap()
+}
+
+/// Answers all prompts one after the other.
+fn answer(
+    weights: &LoadedWeights,
+    source: DraftSource,
+    prompts: &[Vec<TokenId>],
+) -> Vec<Vec<TokenId>> {
+    let name = source.as_str();
+    let options = ExecutorOptions {
+        slots: 1,
+        model: ModelOptions {
+            block_size: 32,
+            blocks: 64,
+            step_tokens: 512,
+            outputs: 16,
+            context: 2048,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            isa: Isa::detect(),
+            taps: Vec::new(),
+        },
+        speculation: source,
+        drafts: 5,
+    };
+    let mut executor = LlamaExecutor::new(weights, options).unwrap();
+    let mut scheduler = Scheduler::new(WorkerId(0), executor.limits());
+    let clock = Clock::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let began = clock.now();
+    let mut said = Vec::new();
+    for prompt in prompts {
+        let (sender, mut stream) = token_stream(WorkerId(0));
+        let submission = Submission {
+            request: request(prompt),
+            sender,
+            arrival: clock.now(),
+        };
+        scheduler.submit(submission).unwrap();
+        let answer = runtime.block_on(async {
+            while let Some(batch) = scheduler.plan(clock.now()) {
+                let output = executor.step(&batch).await.unwrap();
+                let output = output.check(&batch).unwrap();
+                scheduler.commit(output, clock.now());
+                scheduler.deliver();
+            }
+            let mut answer = Vec::new();
+            while let Some(chunk) = stream.next().await {
+                answer.extend(chunk.unwrap().tokens);
+            }
+            answer
+        });
+        said.push(answer);
+    }
+    let seconds = (clock.now() - began).as_secs_f64();
+    let status = scheduler.status();
+    let counts = status.speculation;
+    println!(
+        "{name}: {:.1} tokens/s, {} steps for {} tokens; in {} steps {} guesses, {} right ({:.0} %)",
+        status.output_tokens as f64 / seconds,
+        status.steps,
+        status.output_tokens,
+        counts.drafts,
+        counts.drafted_tokens,
+        counts.accepted_tokens,
+        100.0 * counts.accepted_tokens as f64 / counts.drafted_tokens.max(1) as f64,
+    );
+    said
+}
+
+fn request(prompt: &[TokenId]) -> GenerateRequest {
+    GenerateRequest {
+        id: RequestId::new("example"),
+        prompt: prompt.into(),
+        answered: Arc::default(),
+        hash_seed: HashSeed::BASE,
+        limits: OutputLimits {
+            max_tokens: ANSWER,
+            min_tokens: 0,
+            ignore_eos: true,
+            eos_tokens: Arc::default(),
+        },
+        sampling: Sampling {
+            temperature: 0.0,
+            ..Sampling::default()
+        },
+        logprobs: None,
+    }
+}

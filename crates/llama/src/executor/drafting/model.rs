@@ -1,0 +1,121 @@
+//! A second, smaller model that guesses.
+//!
+//! Its cache has the target's blocks. It computes prompts with the target, so that whoever
+//! finds a block finds both, and catches up on what was said while it was not asked.
+
+use contract::TokenId;
+use engine::executor::SequenceId;
+
+use super::Said;
+use crate::executor::{ExecutorOptions, RowInput, StepInput};
+use crate::model::{LoadedWeights, Model, ModelOptions};
+use crate::plan::Plan;
+use crate::weights::WeightsError;
+
+#[derive(Debug)]
+pub(super) struct ModelDrafter {
+    model: Model,
+    plan: Plan,
+    /// For the sequence in each slot, how many of its tokens are computed.
+    slots: Vec<Option<(SequenceId, usize)>>,
+}
+
+impl ModelDrafter {
+    pub(super) fn new(
+        weights: &LoadedWeights,
+        options: &ExecutorOptions,
+    ) -> Result<Self, WeightsError> {
+        let model = ModelOptions {
+            taps: Vec::new(),
+            ..options.model.clone()
+        };
+        Ok(Self {
+            model: Model::new(weights, model)?,
+            plan: Plan::new(options.model.block_size),
+            slots: vec![None; options.slots],
+        })
+    }
+
+    /// How much of a row's sequence is computed; a sequence that comes with a cached prefix
+    /// has that computed here too.
+    fn computed(&self, row: &RowInput) -> usize {
+        match self.slots[row.slot] {
+            Some((sequence, computed)) if sequence == row.sequence => computed,
+            Some(_) | None => row.start,
+        }
+    }
+
+    pub(super) fn draft(
+        &mut self,
+        input: &StepInput,
+        room: &[usize],
+        drafts: &mut [Vec<TokenId>],
+    ) {
+        for (row, room) in input.rows.iter().zip(room) {
+            // What is guessed from has to be computed; a prompt is, guesses or not.
+            if row.count > 1 || *room > 0 {
+                let end = row.start + row.count - usize::from(*room > 0);
+                self.catch_up(input, row, end);
+            }
+        }
+        let most = room.iter().copied().max().unwrap_or(0);
+        for guess in 0..most {
+            self.plan.clear();
+            let asked = |(_, room): &(_, &usize)| **room > guess;
+            for (index, (row, _)) in input.rows.iter().zip(room).enumerate().filter(|(_, row)| asked(row)) {
+                let end = row.start + row.count;
+                let last = match drafts[index].last() {
+                    Some(last) => *last,
+                    None => input.tokens_of(row)[end - 1 - row.known_from],
+                };
+                let blocks = input.blocks_of(row).iter().copied();
+                self.plan.push([last], end - 1 + guess, blocks, 1);
+                self.slots[row.slot] = Some((row.sequence, end + guess));
+            }
+            self.model.forward(&self.plan);
+            let rows = drafts.iter_mut().zip(room).filter(|(_, room)| **room > guess);
+            for (output, (drafts, _)) in rows.enumerate() {
+                drafts.push(best(self.model.logits(output)));
+            }
+        }
+    }
+
+    /// Computes a row's tokens up to `end`.
+    fn catch_up(&mut self, input: &StepInput, row: &RowInput, end: usize) {
+        let mut from = self.computed(row).max(row.known_from);
+        let most = self.model.options().step_tokens;
+        while from < end {
+            let to = end.min(from + most);
+            let tokens = &input.tokens_of(row)[from - row.known_from..to - row.known_from];
+            self.plan.clear();
+            let blocks = input.blocks_of(row).iter().copied();
+            self.plan.push(tokens.iter().copied(), from, blocks, 0);
+            self.model.forward(&self.plan);
+            from = to;
+        }
+        self.slots[row.slot] = Some((row.sequence, end.max(from)));
+    }
+
+    /// Forgets what was computed of guesses that were wrong.
+    pub(super) fn heard(&mut self, input: &StepInput, said: &[Said]) {
+        for (row, said) in input.rows.iter().zip(said) {
+            if let Some((sequence, computed)) = &mut self.slots[row.slot]
+                && *sequence == row.sequence
+            {
+                let right = row.start + row.count + said.len().saturating_sub(1);
+                *computed = (*computed).min(right);
+            }
+        }
+    }
+}
+
+/// The likeliest token, the first of equals.
+fn best(logits: &[f32]) -> TokenId {
+    let mut best = 0;
+    for (token, logit) in logits.iter().enumerate() {
+        if *logit > logits[best] {
+            best = token;
+        }
+    }
+    best as TokenId
+}
