@@ -144,6 +144,10 @@ fn requests() -> io::Result<()> {
         top_k: Some(3),
         seed: Some(7),
         logprobs: Some(4),
+        min_p: 0.1,
+        presence_penalty: 0.5,
+        frequency_penalty: -0.5,
+        repetition_penalty: Some(1.1),
     };
     write("grpc", "request", &[0], &request.encode_to_vec())?;
     let chunk = wire::Chunk {
@@ -159,6 +163,11 @@ fn requests() -> io::Result<()> {
             prefill_nanos: 4,
         }),
         finish: wire::FinishReason::Stop.into(),
+        speculation: Some(wire::RequestSpeculation {
+            drafts: 2,
+            drafted_tokens: 6,
+            accepted_tokens: 3,
+        }),
     };
     write("grpc", "chunk", &[1], &chunk.encode_to_vec())?;
     let load = wire::Load {
@@ -174,6 +183,8 @@ fn requests() -> io::Result<()> {
         running: 1,
         utilization: 0.25,
         accepted_tokens: 7,
+        position_drafted_tokens: vec![9, 8],
+        position_accepted_tokens: vec![7, 3],
         ..wire::Status::default()
     };
     write("grpc", "status", &[3], &status.encode_to_vec())

@@ -57,7 +57,7 @@ export const aWorker = (id: number, change: Partial<WorkerState> = {}): WorkerSt
   id, name: `worker-${id}`, engine: "h200-llama-70b-fp8", simulated: true, draining: false,
   gpu: { kind: "NVIDIA H200", count: 1, memory_bytes: 150.7e9 }, utilization: 0.97, memory_used_bytes: 81e9, in_flight: 20, running: 20,
   waiting: 0, slots: 64, cache: { total_blocks: 12_539, active_blocks: 1600, cached_blocks: 2200, hit_pct: 96.3 },
-  speculation: { drafts: 1000, drafted_tokens: 3000, accepted_tokens: 1500, acceptance_pct: 50, tokens_per_step: 2.5 }, ...change,
+  speculation: { drafts: 1000, drafted_tokens: 3000, accepted_tokens: 1500, acceptance_pct: 50, tokens_per_step: 2.5, position_acceptance_pct: [72, 48.4, 30], draft_length: 3, draft_time_pct: 4.5, verify_time_pct: 90 }, ...change,
 });
 
 const turnFigures = (cached_pct: number) => ({ cached_pct, ttft_ms: figures(45, 60), tpot_ms: figures(23, 24) });

@@ -22,7 +22,7 @@ export const load = (change: Partial<Snapshot> = {}): Snapshot => aSnapshot({
 export const worker = (id: number, change: Partial<WorkerState> = {}): WorkerState => aWorker(id, {
   gpu: { kind: "NVIDIA H200", count: 1, memory_bytes: 100e9 }, utilization: 0.5, memory_used_bytes: 80e9,
   cache: { total_blocks: 1000, active_blocks: 100, cached_blocks: 500, hit_pct: 90 },
-  speculation: { drafts: 0, drafted_tokens: 0, accepted_tokens: 0, acceptance_pct: null, tokens_per_step: null },
+  speculation: { drafts: 0, drafted_tokens: 0, accepted_tokens: 0, acceptance_pct: null, tokens_per_step: null, position_acceptance_pct: [], draft_length: null, draft_time_pct: null, verify_time_pct: null },
   ...change,
 });
 

@@ -4,6 +4,7 @@ mod aiperf;
 mod client;
 mod dynamo;
 mod frontend;
+mod llama;
 mod loadgen;
 mod mock;
 mod network;
@@ -62,6 +63,8 @@ pub(crate) enum Bench {
         #[arg(long, default_value_t = 30)]
         seconds: u64,
     },
+    /// Our engine beside llama.cpp and transformers, on the same model file
+    Llama(llama::Arguments),
     /// The server of the benchmark `loadgen`
     #[command(hide = true)]
     MockServer,
@@ -104,6 +107,10 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
         Bench::Dynamo(arguments) => {
             build_homing()?;
             dynamo::run(arguments)
+        }
+        Bench::Llama(arguments) => {
+            build_homing()?;
+            llama::run(arguments)
         }
         Bench::Loadgen { seconds } if cfg!(debug_assertions) => {
             again_in_release("loadgen", *seconds)

@@ -1,33 +1,39 @@
 //! Files that are written by code and committed, so that they can be read without building.
 //!
-//! Whether they are fresh is checked by [`crate::tidy`].
+//! The catalogue of metrics is small enough to be linked here, and [`crate::tidy`] checks its
+//! page. What follows from the whole program is compared by that program's tests, which write
+//! it when they are told to: linking all of it would make the first `cargo xtask` of a fresh
+//! clone take minutes longer.
 
-use anyhow::Context;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
 
 use crate::repository;
 
-/// A file, and what writes it.
-pub(crate) struct Generated {
-    pub(crate) path: &'static str,
-    pub(crate) text: fn() -> String,
+pub(crate) const METRICS_PAGE: &str = "docs/metrics.md";
+
+/// The tests that compare `docs/config.md` and `ui/src/api/types.ts`.
+const WRITERS: [&str; 2] = ["the_reference_is_fresh", "the_types_of_pages_are_fresh"];
+
+pub(crate) fn metrics_page() -> String {
+    telemetry::catalog::markdown()
 }
 
-pub(crate) const GENERATED: [Generated; 2] = [
-    Generated {
-        path: "docs/metrics.md",
-        text: telemetry::catalog::markdown,
-    },
-    Generated {
-        path: "ui/src/api/types.ts",
-        text: console::typescript,
-    },
-];
-
 pub(crate) fn run() -> anyhow::Result<()> {
-    for Generated { path, text } in GENERATED {
-        std::fs::write(repository::root().join(path), text())
-            .with_context(|| format!("could not write {path}"))?;
-        println!("wrote {path}");
-    }
+    std::fs::write(repository::root().join(METRICS_PAGE), metrics_page())
+        .with_context(|| format!("could not write {METRICS_PAGE}"))?;
+    println!("wrote {METRICS_PAGE}");
+    let status = Command::new("cargo")
+        .args(["test", "--quiet", "--workspace", "--lib", "--bins", "--"])
+        .args(WRITERS)
+        .env("UPDATE_EXPECT", "1")
+        .current_dir(repository::root())
+        .status()
+        .context("could not run cargo")?;
+    ensure!(
+        status.success(),
+        "the tests that write files ended with {status}"
+    );
     Ok(())
 }

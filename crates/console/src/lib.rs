@@ -35,7 +35,6 @@
 //! | [`system`] | what the console asks of the serving system |
 //! | [`conversations`], [`settings`] | choosing from the log; changing settings by name |
 //! | [`service`], [`stream`] | HTTP and WebSocket |
-//! | [`typescript`] | the same types for pages |
 //! | [`error`] | what a page reads when something went wrong |
 
 mod assets;
@@ -51,6 +50,7 @@ mod settings;
 mod state;
 mod stream;
 mod system;
+#[cfg(test)]
 mod typescript;
 
 #[cfg(test)]
@@ -77,7 +77,6 @@ pub use crate::state::{
     WorkerState,
 };
 pub use crate::system::{Refusal, System};
-pub use crate::typescript::typescript;
 
 /// Pages that may be open at once. Each costs a little work every second.
 const MOST_STREAMS: usize = 256;

@@ -3,8 +3,9 @@
 //! An interface: fields are added, never renamed. A figure that does not exist is `null`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use contract::{GpuSpec, SpeculationCounts, WorkerCard, WorkerStatus};
+use contract::{GpuSpec, PositionCounts, SpeculationCounts, WorkerCard, WorkerStatus};
 use loadgen::snapshot::Snapshot;
 use router::Decision;
 use serde::{Deserialize, Serialize};
@@ -129,7 +130,7 @@ pub struct CacheState {
 }
 
 /// What speculation has drafted and what was kept, since the worker started.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Serialize, TS)]
 pub struct SpeculationState {
     /// Steps of a sequence that carried a draft.
     pub drafts: u64,
@@ -139,15 +140,32 @@ pub struct SpeculationState {
     pub acceptance_pct: Option<f64>,
     /// Tokens that a step of a sequence gives; `null` before the first draft.
     pub tokens_per_step: Option<f64>,
+    /// Drafted tokens in a hundred that were kept, by their place in the draft; `null` where
+    /// none was drafted.
+    pub position_acceptance_pct: Vec<Option<f64>>,
+    /// Tokens of the longest draft in the latest step that had one; `null` before the first.
+    pub draft_length: Option<u32>,
+    /// Share of the time of all steps that making drafts took, of a hundred; `null` before the
+    /// first draft.
+    pub draft_time_pct: Option<f64>,
+    /// The same of the forward passes that carried drafts.
+    pub verify_time_pct: Option<f64>,
 }
 
-impl From<SpeculationCounts> for SpeculationState {
-    fn from(counts: SpeculationCounts) -> Self {
-        let SpeculationCounts {
+impl SpeculationState {
+    /// `step_time` is that of all the worker's steps.
+    pub fn new(counts: &SpeculationCounts, step_time: Duration) -> Self {
+        let &SpeculationCounts {
             drafts,
             drafted_tokens,
             accepted_tokens,
+            ref positions,
+            draft_time,
+            verify_time,
+            draft_length,
         } = counts;
+        let timed = drafts > 0 && !step_time.is_zero();
+        let share = |time: Duration| timed.then(|| 100.0 * time.div_duration_f64(step_time));
         let kept_of = |whole: u64| (whole > 0).then(|| accepted_tokens as f64 / whole as f64);
         Self {
             drafts,
@@ -156,8 +174,17 @@ impl From<SpeculationCounts> for SpeculationState {
             acceptance_pct: kept_of(drafted_tokens).map(|share| 100.0 * share),
             // The target's own token comes on top of what it kept.
             tokens_per_step: kept_of(drafts).map(|kept| 1.0 + kept),
+            position_acceptance_pct: positions.iter().map(acceptance_pct).collect(),
+            draft_length: (draft_length > 0).then_some(draft_length),
+            draft_time_pct: share(draft_time),
+            verify_time_pct: share(verify_time),
         }
     }
+}
+
+fn acceptance_pct(position: &PositionCounts) -> Option<f64> {
+    let (accepted, drafted) = (position.accepted_tokens, position.drafted_tokens);
+    (drafted > 0).then(|| 100.0 * accepted as f64 / drafted as f64)
 }
 
 impl WorkerState {
@@ -183,7 +210,7 @@ impl WorkerState {
                 cached_blocks: status.cached_blocks,
                 hit_pct: (status.prompt_tokens > 0).then_some(100.0 * hits),
             },
-            speculation: status.speculation.into(),
+            speculation: SpeculationState::new(&status.speculation, status.step_time),
         }
     }
 }
@@ -194,14 +221,40 @@ mod tests {
 
     #[test]
     fn speculation_has_figures_once_something_was_drafted() {
-        let state = SpeculationState::from(SpeculationCounts::default());
+        let minute = Duration::from_secs(60);
+        let state = SpeculationState::new(&SpeculationCounts::default(), minute);
         assert_eq!((state.acceptance_pct, state.tokens_per_step), (None, None));
-        let state = SpeculationState::from(SpeculationCounts {
+        assert_eq!((state.draft_length, state.draft_time_pct), (None, None));
+        assert!(state.position_acceptance_pct.is_empty());
+        let position = |drafted_tokens, accepted_tokens| PositionCounts {
+            drafted_tokens,
+            accepted_tokens,
+        };
+        let counts = SpeculationCounts {
             drafts: 100,
             drafted_tokens: 300,
             accepted_tokens: 180,
-        });
+            positions: vec![position(200, 150), position(100, 30), position(0, 0)],
+            draft_time: Duration::from_secs(6),
+            verify_time: Duration::from_secs(45),
+            draft_length: 2,
+        };
+        let state = SpeculationState::new(&counts, minute);
         assert_eq!(state.acceptance_pct, Some(60.0));
         assert_eq!(state.tokens_per_step, Some(2.8));
+        assert_eq!(
+            state.position_acceptance_pct,
+            [Some(75.0), Some(30.0), None]
+        );
+        assert_eq!(state.draft_length, Some(2));
+        assert_eq!(
+            (state.draft_time_pct, state.verify_time_pct),
+            (Some(10.0), Some(75.0))
+        );
+        let state = SpeculationState::new(&counts, Duration::ZERO);
+        assert_eq!(
+            state.draft_time_pct, None,
+            "a worker that does not tell its time"
+        );
     }
 }

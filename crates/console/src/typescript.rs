@@ -1,7 +1,8 @@
 //! The console's interface in TypeScript, for its pages.
 //!
 //! Generated from the types that are serialised, so that a page that reads a field which does
-//! not exist fails its type check. Comments come along. `cargo xtask codegen` writes the file.
+//! not exist fails its type check. Comments come along. `cargo xtask codegen` has the test below
+//! write the file.
 
 use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +40,7 @@ export type ServerTiming = { ttft_ms?: number, prefill_wait_time_ms?: number, pr
 
 /// All types that a page reads, by name: the order in which they depend on each other is not
 /// the same from build to build.
-pub fn typescript() -> String {
+pub(crate) fn typescript() -> String {
     // Numbers here stay far below 2^53.
     let config = Config::new().with_large_int("number");
     let mut page = Page {
@@ -112,7 +113,14 @@ fn write(text: &mut String, lines: &str, indent: &str) {
 
 #[cfg(test)]
 mod tests {
+    use expect_test::expect_file;
+
     use super::*;
+
+    #[test]
+    fn the_types_of_pages_are_fresh() {
+        expect_file!["../../../ui/src/api/types.ts"].assert_eq(&typescript());
+    }
 
     #[test]
     fn what_a_page_reads_is_declared_once_each() {

@@ -67,6 +67,9 @@ pub struct Sampling {
     pub temperature: f32,
     pub top_p: f32,
     pub top_k: Option<u32>,
+    /// Tokens less likely than this share of the likeliest are left out; 0 for none.
+    pub min_p: f32,
+    pub penalties: Penalties,
     pub seed: Option<u64>,
 }
 
@@ -76,7 +79,37 @@ impl Default for Sampling {
             temperature: 1.0,
             top_p: 1.0,
             top_k: None,
+            min_p: 0.0,
+            penalties: Penalties::default(),
             seed: None,
+        }
+    }
+}
+
+/// What makes a token less likely because it has come before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Penalties {
+    /// Taken from the logit of a token that the answer has.
+    pub presence: f32,
+    /// Taken from it for each time that the answer has it.
+    pub frequency: f32,
+    /// Divides the logit of a token that the prompt or the answer has, or multiplies it where
+    /// it is below 0; 1 for nothing.
+    pub repetition: f32,
+}
+
+impl Penalties {
+    pub fn are_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Default for Penalties {
+    fn default() -> Self {
+        Self {
+            presence: 0.0,
+            frequency: 0.0,
+            repetition: 1.0,
         }
     }
 }
@@ -93,6 +126,41 @@ pub struct TokenChunk {
     pub started: Option<Started>,
     /// Present in the last chunk only.
     pub finish: Option<FinishReason>,
+    /// Of the whole request, in the last chunk only, where anything was drafted.
+    pub speculation: Option<RequestSpeculation>,
+}
+
+/// What was drafted for one request, and how much of it became part of the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestSpeculation {
+    /// Steps that carried a draft.
+    pub drafts: u32,
+    pub drafted_tokens: u32,
+    /// At most `drafted_tokens`.
+    pub accepted_tokens: u32,
+}
+
+impl RequestSpeculation {
+    /// Adds what another worker, or another step, did for the same request.
+    pub fn add(&mut self, other: Self) {
+        let sum = |total: &mut u32, count: u32| *total = total.saturating_add(count);
+        sum(&mut self.drafts, other.drafts);
+        sum(&mut self.drafted_tokens, other.drafted_tokens);
+        sum(&mut self.accepted_tokens, other.accepted_tokens);
+    }
+
+    /// Counts one draft, of which the first `accepted` tokens were kept.
+    pub fn record(&mut self, drafted: usize, accepted: usize) {
+        if drafted == 0 {
+            return;
+        }
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        self.add(Self {
+            drafts: 1,
+            drafted_tokens: number(drafted),
+            accepted_tokens: number(accepted),
+        });
+    }
 }
 
 /// What the engine knows once a request's prefill is done.
@@ -156,5 +224,32 @@ impl LinkError {
             Self::Unreachable { .. } | Self::Interrupted { .. } => true,
             Self::Draining { .. } | Self::Overloaded { .. } | Self::TooLarge { .. } => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_adds_up_what_its_workers_told() {
+        let mut first = RequestSpeculation::default();
+        first.record(4, 3);
+        first.record(0, 0);
+        first.record(2, 0);
+        let mut second = RequestSpeculation::default();
+        second.record(5, 5);
+        second.add(first);
+        let expected = RequestSpeculation {
+            drafts: 3,
+            drafted_tokens: 11,
+            accepted_tokens: 8,
+        };
+        assert_eq!(second, expected);
+        second.add(RequestSpeculation {
+            drafts: u32::MAX,
+            ..RequestSpeculation::default()
+        });
+        assert_eq!(second.drafts, u32::MAX, "what a peer says cannot overflow");
     }
 }

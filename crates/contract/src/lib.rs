@@ -29,13 +29,13 @@ pub use access::{Access, ApiKeys, Denied};
 pub use block::{BlockHash, HASH_VERSION, HashSeed, LocalHash, block_chain, block_chain_ahead};
 pub use cause::whole_story;
 pub use generate::{
-    FinishReason, GenerateRequest, LinkError, OutputLimits, RequestId, Sampling, Started,
-    TokenChunk, TokenId, TokenLogprob,
+    FinishReason, GenerateRequest, LinkError, OutputLimits, Penalties, RequestId,
+    RequestSpeculation, Sampling, Started, TokenChunk, TokenId, TokenLogprob,
 };
 pub use kv_event::{FeedMessage, KvBatch, KvEvent, KvSnapshot, StoredBlock};
 pub use moment::{Clock, Moment};
 pub use token_stream::{ChunkSource, TokenSender, TokenStream, token_stream};
 pub use worker::{
-    FrontendId, FrontendLoad, GpuSpec, Hashing, Lease, ModelName, SpeculationCounts, WorkerCard,
-    WorkerId, WorkerStatus,
+    DRAFT_POSITIONS, FrontendId, FrontendLoad, GpuSpec, Hashing, Lease, ModelName, PositionCounts,
+    SpeculationCounts, WorkerCard, WorkerId, WorkerStatus,
 };

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
@@ -116,6 +117,8 @@ pub struct WorkerStatus {
     /// Memory in use on one GPU of the worker.
     pub gpu_memory_used_bytes: u64,
     pub steps: u64,
+    /// Time from a step's plan to its result, over all steps.
+    pub step_time: Duration,
     pub preemptions: u64,
     /// Prompt tokens admitted, and how many of them came out of the cache.
     pub prompt_tokens: u64,
@@ -124,13 +127,54 @@ pub struct WorkerStatus {
     pub speculation: SpeculationCounts,
 }
 
-/// What speculation has drafted and what the target kept, since the worker started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+/// Most positions of a draft that are counted each for itself.
+pub const DRAFT_POSITIONS: usize = 16;
+
+/// What speculation has drafted, what the target kept and how long that took, since the worker
+/// started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SpeculationCounts {
     /// Steps of a sequence that carried a draft.
     pub drafts: u64,
     pub drafted_tokens: u64,
+    /// Drafted tokens that became part of an answer.
     pub accepted_tokens: u64,
+    /// The tokens by their place in the draft, the first place first. As long as the longest
+    /// draft so far, and never longer than [`DRAFT_POSITIONS`].
+    pub positions: Vec<PositionCounts>,
+    /// Spent on making drafts and on keeping the drafter up to date.
+    pub draft_time: Duration,
+    /// Spent on the target's forward passes that carried drafts.
+    pub verify_time: Duration,
+    /// Tokens of the longest draft in the latest step that had one; 0 before the first.
+    pub draft_length: u32,
+}
+
+/// One place in a draft.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PositionCounts {
+    pub drafted_tokens: u64,
+    pub accepted_tokens: u64,
+}
+
+impl SpeculationCounts {
+    /// Counts one draft, of which the first `accepted` tokens were kept.
+    pub fn record(&mut self, drafted: usize, accepted: usize) {
+        if drafted == 0 {
+            return;
+        }
+        self.drafts += 1;
+        self.drafted_tokens += drafted as u64;
+        self.accepted_tokens += accepted as u64;
+        let deepest = drafted.min(DRAFT_POSITIONS);
+        if self.positions.len() < deepest {
+            self.positions.resize(deepest, PositionCounts::default());
+        }
+        for (index, position) in self.positions[..deepest].iter_mut().enumerate() {
+            position.drafted_tokens += 1;
+            position.accepted_tokens += u64::from(index < accepted);
+        }
+    }
 }
 
 /// Names a frontend for the life of its process.
@@ -167,4 +211,36 @@ pub struct FrontendLoad {
 pub struct Lease {
     pub number: u32,
     pub slots: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Records drafts of (drafted, accepted) tokens and compares the accepted by position.
+    #[track_caller]
+    fn check(drafts: &[(usize, usize)], expected: &[u64]) {
+        let mut counts = SpeculationCounts::default();
+        for &(drafted, accepted) in drafts {
+            counts.record(drafted, accepted);
+        }
+        let made = drafts.iter().filter(|(drafted, _)| *drafted > 0);
+        assert_eq!(counts.drafts, made.count() as u64);
+        let drafted: usize = drafts.iter().map(|(drafted, _)| drafted).sum();
+        let accepted: usize = drafts.iter().map(|(_, accepted)| accepted).sum();
+        assert_eq!(counts.drafted_tokens, drafted as u64);
+        assert_eq!(counts.accepted_tokens, accepted as u64);
+        let positions = counts.positions.iter().map(|one| one.accepted_tokens);
+        assert_eq!(positions.collect::<Vec<_>>(), expected, "{drafts:?}");
+    }
+
+    #[test]
+    fn positions_reach_as_far_as_the_longest_draft() {
+        check(&[], &[]);
+        check(&[(0, 0)], &[]);
+        check(&[(2, 0)], &[0, 0]);
+        check(&[(3, 1), (1, 1), (0, 0)], &[2, 0, 0]);
+        check(&[(1, 1), (3, 3)], &[2, 1, 1]);
+        check(&[(40, 40)], &[1; DRAFT_POSITIONS]);
+    }
 }

@@ -106,6 +106,8 @@ impl Answer {
             tokens,
             started: self.started(cached_tokens, waited),
             finish,
+            // Dynamo's workers do not say.
+            speculation: None,
         })
     }
 

@@ -8,6 +8,8 @@
 //! block tables, so the simulator, which looks at a few numbers of each row, pays almost
 //! nothing for the parts that only a GPU needs.
 
+use std::time::Duration;
+
 use contract::{GenerateRequest, LinkError, OutputLimits, TokenId, TokenLogprob, WorkerId};
 use smallvec::SmallVec;
 
@@ -43,6 +45,8 @@ pub struct Limits {
     pub max_step_tokens: u32,
     /// Longest prompt plus answer.
     pub max_context_tokens: u32,
+    /// All tokens are below; the largest number where none is too large.
+    pub vocabulary: u32,
     /// Tokens drafted for each decoding sequence; 0 without speculation.
     pub draft_tokens: u32,
     /// Blocks at the end of a cached prefix that are computed again: 1 where a draft head's state
@@ -73,6 +77,11 @@ impl Limits {
                 "{tokens} tokens exceed the context of {}",
                 self.max_context_tokens
             )
+        } else if let Some(token) = self.unknown(request) {
+            format!(
+                "token {token} is not in the vocabulary of {}",
+                self.vocabulary
+            )
         } else if self.blocks_for(tokens) > self.total_blocks as usize {
             format!(
                 "{tokens} tokens exceed the memory of {} blocks",
@@ -82,6 +91,11 @@ impl Limits {
             return Ok(());
         };
         Err(LinkError::TooLarge { worker, detail })
+    }
+
+    fn unknown(&self, request: &GenerateRequest) -> Option<TokenId> {
+        let mut tokens = request.prompt.iter().chain(&*request.answered).copied();
+        tokens.find(|token| *token >= self.vocabulary)
     }
 }
 
@@ -153,6 +167,10 @@ pub enum Phase {
 pub struct StepOutput {
     /// One for each row of the batch, in its order.
     pub rows: Vec<RowOutput>,
+    /// What of the step went into making drafts and keeping the drafter up to date.
+    pub draft_time: Duration,
+    /// The target's forward pass, if it carried drafts; otherwise nothing.
+    pub verify_time: Duration,
 }
 
 #[derive(Clone, Debug, Default)]

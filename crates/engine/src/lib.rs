@@ -10,12 +10,14 @@
 //! | [`block_pool`] | KV memory: references, reuse, eviction, events; pure |
 //! | [`executor`] | the seam to whatever runs a step |
 //! | [`sim`] | the simulated executor: timing profiles and answers |
+//! | [`calibration`] | the constants of a profile, measured on an executor |
 //! | [`metrics`] | what a worker reports |
 //!
 //! The pure parts take time as an argument, so a discrete-event loop drives the same
 //! scheduler, pool and simulator without this crate's asynchronous shell.
 
 pub mod block_pool;
+pub mod calibration;
 pub mod engine;
 pub mod executor;
 pub mod metrics;

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{FinishReason, WorkerCard, WorkerStatus};
-use telemetry::{Counter, Gauge, Histogram, Metric, Registry, catalog};
+use contract::{DRAFT_POSITIONS, FinishReason, WorkerCard, WorkerStatus};
+use telemetry::{Counter, Gauge, Histogram, Metric, Registry, TimeCounter, catalog};
 
 use crate::scheduler::{Milestone, StepTotals};
 
@@ -87,6 +87,17 @@ struct SpeculationCells {
     accepted_tokens: Counter,
     acceptance_ratio: Gauge,
     tokens_per_step: Gauge,
+    /// The first place in a draft first.
+    positions: Vec<PositionCells>,
+    draft_time: TimeCounter,
+    verify_time: TimeCounter,
+    draft_length: Gauge,
+}
+
+#[derive(Debug)]
+struct PositionCells {
+    drafted_tokens: Counter,
+    accepted_tokens: Counter,
 }
 
 #[derive(Debug)]
@@ -97,13 +108,14 @@ struct GpuCells {
 }
 
 impl EngineMetrics {
-    /// Registers the series of the worker that `card` describes.
-    pub fn new(registry: &Registry, card: &WorkerCard) -> Self {
+    /// Registers the series of the worker that `card` describes, and that drafts at most so
+    /// many tokens.
+    pub fn new(registry: &Registry, card: &WorkerCard, draft_tokens: u32) -> Self {
         let mut series = Registration::new(registry, card);
         let requests = series.requests();
         let steps = series.steps();
         let load = series.load();
-        let speculation = series.speculation();
+        let speculation = series.speculation(draft_tokens);
         let gpus = (0..card.gpu.count).map(|index| series.gpu(index)).collect();
         let total_blocks = f64::from(card.total_blocks);
         series
@@ -229,6 +241,13 @@ impl EngineMetrics {
         cells
             .tokens_per_step
             .set(1.0 + ratio(counts.accepted_tokens, counts.drafts));
+        for (cells, counts) in cells.positions.iter().zip(&counts.positions) {
+            catch_up(&cells.drafted_tokens, counts.drafted_tokens);
+            catch_up(&cells.accepted_tokens, counts.accepted_tokens);
+        }
+        catch_up_time(&cells.draft_time, counts.draft_time);
+        catch_up_time(&cells.verify_time, counts.verify_time);
+        cells.draft_length.set(f64::from(counts.draft_length));
     }
 }
 
@@ -293,13 +312,30 @@ impl<'a> Registration<'a> {
         }
     }
 
-    fn speculation(&mut self) -> SpeculationCells {
+    fn speculation(&mut self, draft_tokens: u32) -> SpeculationCells {
+        let positions = 1..=(draft_tokens as usize).min(DRAFT_POSITIONS);
         SpeculationCells {
             drafts: self.counter(&catalog::SPECULATION_DRAFTS_TOTAL, ""),
             drafted_tokens: self.counter(&catalog::SPECULATION_DRAFTED_TOKENS_TOTAL, ""),
             accepted_tokens: self.counter(&catalog::SPECULATION_ACCEPTED_TOKENS_TOTAL, ""),
             acceptance_ratio: self.gauge(&catalog::SPECULATION_ACCEPTANCE_RATIO),
             tokens_per_step: self.gauge(&catalog::SPECULATION_TOKENS_PER_STEP),
+            positions: positions.map(|number| self.position(number)).collect(),
+            draft_time: self.time(&catalog::SPECULATION_DRAFT_SECONDS_TOTAL),
+            verify_time: self.time(&catalog::SPECULATION_VERIFY_SECONDS_TOTAL),
+            draft_length: self.gauge(&catalog::SPECULATION_DRAFT_LENGTH),
+        }
+    }
+
+    fn position(&mut self, number: usize) -> PositionCells {
+        let number = number.to_string();
+        PositionCells {
+            drafted_tokens: self
+                .counter(&catalog::SPECULATION_POSITION_DRAFTED_TOKENS_TOTAL, &number),
+            accepted_tokens: self.counter(
+                &catalog::SPECULATION_POSITION_ACCEPTED_TOKENS_TOTAL,
+                &number,
+            ),
         }
     }
 
@@ -331,6 +367,12 @@ impl<'a> Registration<'a> {
         let counter = self.registry.counter(metric, &labels);
         self.remember(metric, own_label);
         counter
+    }
+
+    fn time(&mut self, metric: &'static Metric) -> TimeCounter {
+        let time = self.registry.time(metric, &self.labels(metric, ""));
+        self.remember(metric, "");
+        time
     }
 
     fn gauge(&mut self, metric: &'static Metric) -> Gauge {
@@ -375,6 +417,11 @@ fn catch_up(counter: &Counter, total: u64) {
     counter.add(total.saturating_sub(counter.get()));
 }
 
+/// The same of time.
+fn catch_up_time(counter: &TimeCounter, total: Duration) {
+    counter.add(total.saturating_sub(counter.get()));
+}
+
 /// Zero when there is nothing to divide by: the gauge then says "none", not "unknown".
 fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 {
@@ -386,7 +433,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use contract::WorkerId;
+    use contract::{SpeculationCounts, WorkerId};
 
     use super::*;
     use crate::sim::Profile;
@@ -399,7 +446,7 @@ mod tests {
     #[test]
     fn a_worker_shows_its_series_until_it_is_forgotten() {
         let registry = Registry::new();
-        let metrics = EngineMetrics::new(&registry, &two_gpu_worker());
+        let metrics = EngineMetrics::new(&registry, &two_gpu_worker(), 3);
         let status = WorkerStatus {
             running: 2,
             waiting: 1,
@@ -436,9 +483,73 @@ mod tests {
     }
 
     #[test]
+    fn what_drafts_bring_and_cost_is_shown_by_position() {
+        let registry = Registry::new();
+        let metrics = EngineMetrics::new(&registry, &two_gpu_worker(), 3);
+        let mut speculation = SpeculationCounts {
+            draft_time: Duration::from_millis(250),
+            verify_time: Duration::from_millis(1500),
+            draft_length: 2,
+            ..SpeculationCounts::default()
+        };
+        speculation.record(3, 1);
+        speculation.record(2, 2);
+        let status = WorkerStatus {
+            speculation,
+            ..WorkerStatus::default()
+        };
+        metrics.record_status(&status, 0, Duration::ZERO);
+        metrics.record_status(&status, 0, Duration::ZERO);
+        let text = registry.render(Duration::ZERO);
+        let shown: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("homing_speculation_"))
+            .filter(|line| {
+                ["position", "draft_", "verify"]
+                    .iter()
+                    .any(|one| line.starts_with(one))
+            })
+            .collect();
+        let worker = |name: &str, value: &str| {
+            format!("{name}{{worker_id=\"7\",method=\"draft-model\"}} {value}")
+        };
+        let position = |name: &str, number: u32, value: u32| {
+            format!(
+                "position_{name}_tokens_total{{worker_id=\"7\",method=\"draft-model\",position=\"{number}\"}} {value}"
+            )
+        };
+        let expected = [
+            position("drafted", 1, 2),
+            position("drafted", 2, 2),
+            position("drafted", 3, 1),
+            position("accepted", 1, 2),
+            position("accepted", 2, 1),
+            position("accepted", 3, 0),
+            worker("draft_seconds_total", "0.25"),
+            worker("verify_seconds_total", "1.5"),
+            worker("draft_length", "2"),
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_worker_has_a_series_for_each_position_that_it_may_draft() {
+        let shown = |draft_tokens| {
+            let registry = Registry::new();
+            let _metrics = EngineMetrics::new(&registry, &two_gpu_worker(), draft_tokens);
+            let text = registry.render(Duration::ZERO);
+            let drafted = "homing_speculation_position_drafted_tokens_total{";
+            text.lines()
+                .filter(|line| line.starts_with(drafted))
+                .count()
+        };
+        assert_eq!([0, 1, 5, 16, 99].map(shown), [0, 1, 5, 16, 16]);
+    }
+
+    #[test]
     fn only_finished_requests_count_as_success() {
         let registry = Registry::new();
-        let metrics = EngineMetrics::new(&registry, &two_gpu_worker());
+        let metrics = EngineMetrics::new(&registry, &two_gpu_worker(), 3);
         let left = |finish| Milestone::Left {
             finish,
             duration: Duration::from_secs(3),

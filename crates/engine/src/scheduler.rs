@@ -66,6 +66,8 @@ pub struct Scheduler {
     /// The step under way.
     planned: Vec<Planned>,
     totals: StepTotals,
+    /// When it was planned.
+    planned_at: Moment,
     /// Kept between admissions for its memory.
     prefix: Vec<BlockId>,
     deliveries: Vec<Delivery>,
@@ -98,6 +100,7 @@ impl Scheduler {
             order: Vec::with_capacity(slots),
             planned: Vec::with_capacity(slots),
             totals: StepTotals::default(),
+            planned_at: Moment::default(),
             prefix: Vec::new(),
             deliveries: Vec::with_capacity(slots),
             milestones: Vec::new(),
@@ -134,6 +137,7 @@ impl Scheduler {
         );
         self.drop_cancelled(now);
         self.planned.clear();
+        self.planned_at = now;
         self.totals = StepTotals::default();
         let mut budget = self.limits.max_step_tokens as usize;
         self.plan_decodes(&mut budget);
@@ -159,6 +163,7 @@ impl Scheduler {
             self.planned.len(),
             "one output for each row"
         );
+        self.counters.record_step(&output, now - self.planned_at);
         let block_size = self.limits.block_size as usize;
         for (index, row) in output.rows.into_iter().enumerate() {
             let Planned {
@@ -182,7 +187,6 @@ impl Scheduler {
                 .record_output(progress.chunk.tokens.len(), drafted, progress.accepted);
             self.hand_over(slot, progress.chunk, now);
         }
-        self.counters.steps += 1;
         self.planned.clear();
     }
 
@@ -255,11 +259,12 @@ impl Scheduler {
             gpu_memory_used_bytes: self.limits.resident_bytes
                 + filled_blocks * self.limits.block_bytes,
             steps: self.counters.steps,
+            step_time: self.counters.step_time,
             preemptions: self.counters.preemptions,
             prompt_tokens: self.counters.prompt_tokens,
             cached_tokens: self.counters.cached_tokens,
             output_tokens: self.counters.output_tokens,
-            speculation: self.counters.speculation,
+            speculation: self.counters.speculation.clone(),
         }
     }
 

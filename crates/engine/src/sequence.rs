@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 use contract::{
-    BlockHash, FinishReason, GenerateRequest, LocalHash, Moment, Started, StoredBlock, TokenChunk,
-    TokenId, TokenSender,
+    BlockHash, FinishReason, GenerateRequest, LocalHash, Moment, RequestSpeculation, Started,
+    StoredBlock, TokenChunk, TokenId, TokenSender,
 };
 
 use crate::block_pool::{BlockId, BlockPool};
@@ -36,6 +36,8 @@ pub(crate) struct Sequence {
     pub(crate) blocks: Vec<BlockId>,
     /// Prompt tokens found in the cache at the first admission.
     pub(crate) cached_tokens: Option<usize>,
+    /// What was drafted for it here so far.
+    speculation: RequestSpeculation,
     /// Hashes of the leading full blocks, as far as they were needed.
     chain: Vec<StoredBlock>,
     /// Leading blocks that have been offered to the pool.
@@ -61,7 +63,7 @@ impl Timings {
 #[derive(Debug)]
 pub(crate) struct Progress {
     pub(crate) chunk: TokenChunk,
-    /// Drafts that the target kept, before the answer's end cut any off.
+    /// Drafted tokens that became part of the answer.
     pub(crate) accepted: usize,
 }
 
@@ -87,6 +89,7 @@ impl Sequence {
             prefill_end: 0,
             blocks: Vec::new(),
             cached_tokens: None,
+            speculation: RequestSpeculation::default(),
             chain: Vec::new(),
             offered: 0,
         }
@@ -149,7 +152,11 @@ impl Sequence {
                 None => break,
             }
         }
-        found.truncate(found.len().saturating_sub(limits.recomputed_blocks as usize));
+        found.truncate(
+            found
+                .len()
+                .saturating_sub(limits.recomputed_blocks as usize),
+        );
     }
 
     /// Enters the batch, for the first time or again, with `prefix` already computed. The
@@ -173,13 +180,16 @@ impl Sequence {
         let RowOutput {
             mut tokens,
             mut logprobs,
-            drafted: _,
+            drafted,
         } = output;
         self.computed += count;
         // Accepted drafts were computed when they were verified.
-        let accepted = tokens.len().checked_sub(1)?;
-        self.computed += accepted;
+        let verified = tokens.len().checked_sub(1)?;
+        self.computed += verified;
         let (kept, finish) = self.end_of_answer(&tokens);
+        // What the end of the answer cuts off was drafted in vain.
+        let accepted = verified.min(kept);
+        self.speculation.record(drafted, accepted);
         tokens.truncate(kept);
         logprobs.truncate(kept);
         self.tokens.extend_from_slice(&tokens);
@@ -201,6 +211,8 @@ impl Sequence {
                 logprobs,
                 started,
                 finish,
+                speculation: (finish.is_some() && self.speculation.drafts > 0)
+                    .then_some(self.speculation),
             },
             accepted,
         })

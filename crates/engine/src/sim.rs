@@ -75,9 +75,13 @@ impl SimExecutor {
 
     /// One step: how long it takes and what comes out.
     pub fn simulate(&mut self, batch: &Batch<'_>) -> (Duration, StepOutput) {
-        let duration = self.timing.step(&StepLoad::of(batch));
-        let rows = batch.rows.iter().map(|row| self.speak(row)).collect();
-        (duration, StepOutput { rows })
+        let load = StepLoad::of(batch);
+        let output = StepOutput {
+            rows: batch.rows.iter().map(|row| self.speak(row)).collect(),
+            draft_time: self.timing.draft(&load),
+            verify_time: self.timing.verify(&load),
+        };
+        (self.timing.step(&load), output)
     }
 
     fn speak(&mut self, row: &Row<'_>) -> RowOutput {

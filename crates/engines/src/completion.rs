@@ -25,6 +25,10 @@ struct Body<'a> {
     temperature: f32,
     top_p: f32,
     #[serde(skip_serializing_if = "Option::is_none")]
+    presence_penalty: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frequency_penalty: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     logprobs: Option<u8>,
@@ -42,6 +46,10 @@ struct StreamOptions {
 struct Extensions<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     top_k: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_p: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repetition_penalty: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     min_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,6 +97,8 @@ pub fn body(
         },
         temperature: request.sampling.temperature,
         top_p: request.sampling.top_p,
+        presence_penalty: unless(request.sampling.penalties.presence, 0.0),
+        frequency_penalty: unless(request.sampling.penalties.frequency, 0.0),
         // Engines read a signed number.
         seed: request
             .sampling
@@ -99,6 +109,11 @@ pub fn body(
     };
     let bytes = serde_json::to_vec(&body).expect("numbers and text can be written");
     Ok((bytes, prompt))
+}
+
+/// What changes nothing is not said: not every engine knows every field.
+fn unless(value: f32, nothing: f32) -> Option<f32> {
+    (value != nothing).then_some(value)
 }
 
 fn extensions(
@@ -116,6 +131,8 @@ fn extensions(
     let by_id = kind == EngineKind::Vllm && request.logprobs.is_some();
     Extensions {
         top_k: request.sampling.top_k,
+        min_p: unless(request.sampling.min_p, 0.0),
+        repetition_penalty: unless(request.sampling.penalties.repetition, 1.0),
         min_tokens: (min_tokens > 0).then_some(min_tokens),
         ignore_eos: limits.ignore_eos.then_some(true),
         stop_token_ids: (!limits.eos_tokens.is_empty() && !limits.ignore_eos)

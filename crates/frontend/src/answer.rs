@@ -40,7 +40,7 @@ impl Answer {
     pub(crate) fn new(index: u32, reply: Reply, text: TextStream, asked: &Extensions) -> Self {
         Self {
             index,
-            usage: Usage::new(reply.prompt_tokens, 0, reply.cached_tokens),
+            usage: usage_of(&reply),
             worker: reply.worker(),
             started: reply.started,
             // Now, while the router still remembers.
@@ -69,11 +69,7 @@ impl Answer {
                 );
             }
         };
-        self.usage = Usage::new(
-            reply.prompt_tokens,
-            reply.output_tokens,
-            reply.cached_tokens,
-        );
+        self.usage = usage_of(reply);
         let stopped = self.text.push(&chunk.tokens, text);
         let finish = match (stopped, chunk.finish) {
             (true, _) | (_, Some(FinishReason::Stop)) => Some(openai::FinishReason::Stop),
@@ -125,6 +121,16 @@ impl Answer {
             "kv_hit_rate": f64::from(cached) / f64::from(self.usage.prompt_tokens.max(1)),
         })
     }
+}
+
+fn usage_of(reply: &Reply) -> Usage {
+    let drafts = reply.speculation;
+    Usage::new(
+        reply.prompt_tokens,
+        reply.output_tokens,
+        reply.cached_tokens,
+    )
+    .with_speculation(drafts.drafted_tokens, drafts.accepted_tokens)
 }
 
 /// An id as OpenAI's clients expect it: a prefix and 32 hexadecimal digits.

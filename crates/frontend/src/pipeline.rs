@@ -13,7 +13,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use contract::{
-    Clock, GenerateRequest, Hashing, LinkError, RequestId, Started, TokenChunk, TokenId, WorkerId,
+    Clock, GenerateRequest, Hashing, LinkError, RequestId, RequestSpeculation, Started, TokenChunk,
+    TokenId, WorkerId,
 };
 use preprocess::Prepared;
 use router::{RouteError, Router};
@@ -98,6 +99,8 @@ pub(crate) struct Reply {
     pub(crate) output_tokens: u32,
     /// The engine's own figure.
     pub(crate) cached_tokens: u32,
+    /// What all its workers have told; each does at its end.
+    pub(crate) speculation: RequestSpeculation,
     pub(crate) started: Option<Started>,
     worker: WorkerId,
     pipeline: Arc<Pipeline>,
@@ -142,6 +145,7 @@ impl Reply {
             prompt_tokens: journey.request().prompt.len() as u32,
             output_tokens: 0,
             cached_tokens: started.map_or(0, |started| started.cached_tokens),
+            speculation: RequestSpeculation::default(),
             started,
             worker: leg.placement.worker(),
             watch: StallWatch::new(pipeline.limits.stall_timeout),
@@ -220,6 +224,7 @@ impl Reply {
         let tokens = chunk.tokens.len() as u32;
         self.watch.heard();
         self.output_tokens += tokens;
+        self.speculation.add(chunk.speculation.unwrap_or_default());
         if chunk.finish.is_none() {
             self.answered.extend_from_slice(&chunk.tokens);
         }

@@ -25,7 +25,7 @@ use http_body::Frame;
 use openai::{Delta, EventWriter, Logprobs, Usage, sse};
 use tracing::warn;
 
-use crate::answer::Piece;
+use crate::answer::{Answer, Piece};
 use crate::error::ApiError;
 use crate::exchange::Exchange;
 use crate::logprobs;
@@ -180,16 +180,19 @@ fn write_piece(
 /// The usage of all answers together.
 pub(crate) fn total_usage(exchange: &Exchange) -> Usage {
     let (mut prompt, mut output, mut cached) = (0, 0, 0);
-    for answer in &exchange.answers {
-        prompt += answer.usage.prompt_tokens;
-        output += answer.usage.completion_tokens;
-        cached += answer
-            .usage
+    let (mut accepted, mut rejected) = (0, 0);
+    for Answer { usage, .. } in &exchange.answers {
+        prompt += usage.prompt_tokens;
+        output += usage.completion_tokens;
+        cached += usage
             .prompt_tokens_details
             .unwrap_or_default()
             .cached_tokens;
+        let guesses = usage.completion_tokens_details.unwrap_or_default();
+        accepted += guesses.accepted_prediction_tokens.unwrap_or(0);
+        rejected += guesses.rejected_prediction_tokens.unwrap_or(0);
     }
-    Usage::new(prompt, output, cached)
+    Usage::new(prompt, output, cached).with_speculation(accepted + rejected, accepted)
 }
 
 impl http_body::Body for EventStream {

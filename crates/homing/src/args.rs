@@ -4,6 +4,7 @@
 //! turns both into arguments and puts them before the real ones, so that a value is checked
 //! by one parser whatever its source, and `docs/config.md` is generated from here.
 
+mod calibrate;
 mod cluster;
 mod dashboards;
 mod laboratory;
@@ -21,6 +22,7 @@ use ::sweep::slo::ObjectiveError;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use console::Slos;
 
+pub(crate) use self::calibrate::CalibrateArgs;
 pub(crate) use self::cluster::{Discovery, EventPlane, FrontendArgs, WorkerArgs};
 pub(crate) use self::dashboards::DashboardsArgs;
 pub(crate) use self::laboratory::{LearningArgs, ReplayArgs, TraceFormat};
@@ -68,6 +70,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: ModelCommand,
     },
+    /// A profile for the simulator, measured on this machine
+    ///
+    /// Runs all kinds of steps of a real model and writes the constants that explain their times,
+    /// so that a virtual run can say what this machine would do. Nothing else should be running.
+    #[command(after_help = calibrate::EXAMPLES)]
+    Calibrate(Box<CalibrateArgs>),
     /// Conversations against a running server, measured as its clients see them
     ///
     /// Works with any server that speaks the OpenAI chat API with streaming. Shows the last

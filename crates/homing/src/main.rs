@@ -7,6 +7,7 @@
 
 mod args;
 mod backend;
+mod calibrate;
 mod cluster;
 mod config;
 mod dashboards;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Frontend(args) => cluster::frontend::run(*args),
         Command::Worker(args) => cluster::worker::run(*args),
         Command::Model { command } => model::run(&command),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Config { command } => shown(&command).and_then(|()| config::show()),
     };
     match outcome {

@@ -87,7 +87,9 @@ fn answer(
     let mut executor = LlamaExecutor::new(weights, options).unwrap();
     let mut scheduler = Scheduler::new(WorkerId(0), executor.limits());
     let clock = Clock::start();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
     let began = clock.now();
     let mut said = Vec::new();
     for prompt in prompts {

@@ -5,10 +5,7 @@
 //! of a chain take the layer's own output in the place of the target's state. Two styles of names
 //! are read; embeddings may be the target's.
 
-#![expect(
-    unsafe_code,
-    reason = "members of a team share buffers by rows"
-)]
+#![expect(unsafe_code, reason = "members of a team share buffers by rows")]
 
 mod files;
 #[cfg(test)]
@@ -143,7 +140,11 @@ impl Head {
                 let (tapped, width, isa) = (&self.tapped, weights.target_hidden, self.isa);
                 Phases::each_row(phases.team, count, |token| {
                     let row = unsafe { tapped.values.row_mut(token) };
-                    for (index, to) in row.chunks_exact_mut(width).take(weights.taps.len()).enumerate() {
+                    for (index, to) in row
+                        .chunks_exact_mut(width)
+                        .take(weights.taps.len())
+                        .enumerate()
+                    {
                         to.copy_from_slice(tap(index, token));
                     }
                     unsafe { tapped.seal(isa, token) };
@@ -165,7 +166,9 @@ impl Head {
             joined: &self.joined,
             isa: self.isa,
         };
-        Phases::each_row(phases.team, count, |token| inputs.join(token, plan.tokens[token]));
+        Phases::each_row(phases.team, count, |token| {
+            inputs.join(token, plan.tokens[token])
+        });
         phases.attention_of(0, &weights.layer, &self.joined);
         phases.feed_forward(&weights.layer);
         phases.distributions(&weights.norm, &weights.output);

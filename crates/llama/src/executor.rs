@@ -135,6 +135,7 @@ impl LlamaExecutor {
             slots: number(options.slots),
             max_step_tokens: number(shape.step_tokens),
             max_context_tokens: number(shape.context),
+            vocabulary: number(model.config().vocabulary),
             draft_tokens: number(draft_tokens),
             recomputed_blocks,
             intake_steps: 0,

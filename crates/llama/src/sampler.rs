@@ -4,13 +4,14 @@
 //! the batch nor speculation can therefore change what is said: a draft is accepted if and
 //! only if it is what would have been drawn anyway. That is rejection sampling for a draft
 //! that is certain of itself: it is accepted with the target's probability, and what comes
-//! instead has the target's distribution without it.
+//! instead has the target's distribution without it. Penalties count what was said before the
+//! token, drafts that were accepted included, so they change nothing of that.
 
 #[cfg(test)]
 mod tests;
 
 use contract::random::{mix, unit};
-use contract::{Sampling, TokenId, TokenLogprob};
+use contract::{Penalties, Sampling, TokenId, TokenLogprob};
 
 /// Separates these draws from others with the same seed.
 const DRAWS: u64 = 0x5a3e;
@@ -31,6 +32,23 @@ pub(crate) struct Draw<'a> {
     pub(crate) position: usize,
     /// Tokens that must not come.
     pub(crate) forbidden: &'a [TokenId],
+    pub(crate) before: Before<'a>,
+}
+
+/// What precedes a draw, in order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Before<'a> {
+    pub(crate) prompt: &'a [TokenId],
+    /// Before this step.
+    pub(crate) said: &'a [TokenId],
+    /// Drafts of this step that were accepted.
+    pub(crate) accepted: &'a [TokenId],
+}
+
+impl<'a> Before<'a> {
+    fn answer(self) -> impl Iterator<Item = TokenId> + Clone + 'a {
+        self.said.iter().chain(self.accepted).copied()
+    }
 }
 
 /// Draws tokens; keeps its memory between draws.
@@ -39,15 +57,19 @@ pub(crate) struct Sampler {
     /// Scaled logits, likeliest first as far as sorted.
     candidates: Vec<(f32, TokenId)>,
     scratch: Vec<f32>,
+    /// How often the answer has each token that came before; all `None` between draws.
+    counts: Vec<Option<u32>>,
 }
 
 impl Sampler {
     pub(crate) fn draw(&mut self, logits: &[f32], draw: Draw<'_>) -> Result<TokenId, NotFinite> {
-        let logits = if draw.forbidden.is_empty() {
+        let as_they_are = draw.forbidden.is_empty() && draw.sampling.penalties.are_none();
+        let logits = if as_they_are {
             logits
         } else {
             self.scratch.clear();
             self.scratch.extend_from_slice(logits);
+            self.penalise(&draw.sampling.penalties, draw.before);
             for token in draw.forbidden {
                 if let Some(logit) = self.scratch.get_mut(*token as usize) {
                     *logit = f32::NEG_INFINITY;
@@ -62,7 +84,12 @@ impl Sampler {
         }
         let share = unit(mix(draw.seed, DRAWS, draw.position as u64));
         let scale = 1.0 / f64::from(draw.sampling.temperature);
-        let weight = |logit: f32| ((f64::from(logit) - f64::from(largest)) * scale).exp();
+        let least = f64::from(draw.sampling.min_p);
+        let weight = |logit: f32| {
+            let weight = ((f64::from(logit) - f64::from(largest)) * scale).exp();
+            // The likeliest weighs 1.
+            if weight < least { 0.0 } else { weight }
+        };
         let cut = draw.sampling.top_p < 1.0 || draw.sampling.top_k.is_some_and(|k| k > 0);
         if !cut {
             let total: f64 = logits.iter().map(|logit| weight(*logit)).sum();
@@ -79,6 +106,38 @@ impl Sampler {
         let total: f64 = kept.iter().map(|(logit, _)| weight(*logit)).sum();
         let kept = kept.iter().map(|(logit, id)| (weight(*logit), *id));
         pick(kept, share * total).ok_or(NotFinite)
+    }
+
+    /// Makes what has come before less likely.
+    fn penalise(&mut self, penalties: &Penalties, before: Before<'_>) {
+        if penalties.are_none() {
+            return;
+        }
+        let vocabulary = self.scratch.len();
+        self.counts.resize(vocabulary, None);
+        let known = |token: &TokenId| (*token as usize) < vocabulary;
+        let prompt = before.prompt.iter().copied().filter(known);
+        let answer = before.answer().filter(known);
+        for token in prompt.clone() {
+            self.counts[token as usize] = Some(0);
+        }
+        for token in answer.clone() {
+            *self.counts[token as usize].get_or_insert(0) += 1;
+        }
+        for token in prompt.chain(answer) {
+            // Gone with the first time that it is met.
+            let Some(count) = self.counts[token as usize].take() else {
+                continue;
+            };
+            let logit = &mut self.scratch[token as usize];
+            *logit = match *logit > 0.0 {
+                true => *logit / penalties.repetition,
+                false => *logit * penalties.repetition,
+            };
+            if count > 0 {
+                *logit -= penalties.presence + penalties.frequency * count as f32;
+            }
+        }
     }
 }
 

@@ -151,6 +151,9 @@ pub struct Usage {
     pub completion_tokens: u32,
     pub total_tokens: u32,
     pub prompt_tokens_details: Option<PromptTokensDetails>,
+    /// Only where the engine guessed ahead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion_tokens_details: Option<CompletionTokensDetails>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,6 +163,16 @@ pub struct PromptTokensDetails {
     pub cached_tokens: u32,
 }
 
+/// What became of the tokens that speculation guessed. Other servers leave them out, or say
+/// `null`, beside details of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompletionTokensDetails {
+    /// Guesses that became part of the answer.
+    pub accepted_prediction_tokens: Option<u32>,
+    /// Guesses that did not.
+    pub rejected_prediction_tokens: Option<u32>,
+}
+
 impl Usage {
     pub fn new(prompt_tokens: u32, completion_tokens: u32, cached_tokens: u32) -> Self {
         Self {
@@ -167,7 +180,18 @@ impl Usage {
             completion_tokens,
             total_tokens: prompt_tokens.saturating_add(completion_tokens),
             prompt_tokens_details: Some(PromptTokensDetails { cached_tokens }),
+            completion_tokens_details: None,
         }
+    }
+
+    /// Says what became of `drafted` guesses, if there were any.
+    #[must_use]
+    pub fn with_speculation(mut self, drafted: u32, accepted: u32) -> Self {
+        self.completion_tokens_details = (drafted > 0).then(|| CompletionTokensDetails {
+            accepted_prediction_tokens: Some(accepted),
+            rejected_prediction_tokens: Some(drafted.saturating_sub(accepted)),
+        });
+        self
     }
 }
 

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use contract::{HashSeed, OutputLimits, Sampling, TokenId};
+use contract::{HashSeed, OutputLimits, Penalties, Sampling, TokenId};
 use openai::{ChatRequest, CompletionRequest, GenerationOptions, Prompt};
 
 use crate::encode::{Encoder, MIN_PIECE_BYTES};
@@ -246,6 +246,14 @@ fn sampling(options: &GenerationOptions) -> Sampling {
         temperature: options.temperature.unwrap_or(default.temperature),
         top_p: options.top_p.unwrap_or(default.top_p),
         top_k: options.top_k,
+        min_p: options.min_p,
+        penalties: Penalties {
+            presence: options.presence_penalty,
+            frequency: options.frequency_penalty,
+            repetition: options
+                .repetition_penalty
+                .unwrap_or(default.penalties.repetition),
+        },
         seed: options.seed.map(i64::cast_unsigned),
     }
 }

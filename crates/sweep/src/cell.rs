@@ -214,7 +214,7 @@ fn raw(cluster: Cluster, run: Run<'_>) -> RawCell {
                 prompt_tokens: totals.prompt_tokens,
                 cached_tokens: totals.cached_tokens,
             }),
-            speculation: (totals.speculation.drafts > 0).then(|| totals.speculation.into()),
+            speculation: (totals.speculation.drafts > 0).then_some(totals.speculation),
             virtual_run: Some(VirtualFacts {
                 dispatched_past_slots: ended.dispatched_past_slots,
                 steps: ended.steps,

@@ -25,7 +25,7 @@ mod worker;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use contract::{Moment, SpeculationCounts, TokenChunk, WorkerId, WorkerStatus};
+use contract::{Moment, TokenChunk, WorkerId, WorkerStatus};
 use loadgen::{Ending, Failure, FailureKind};
 use router::{Priors, RouterConfig, WorkerView};
 
@@ -38,6 +38,7 @@ use self::worker::{StepNews, VirtualWorker};
 use crate::cell::Window;
 use crate::contestant::Contestant;
 use crate::load::Load;
+use crate::raw::Speculation;
 
 /// Workers tried before a request is given up, as in the frontend.
 const ATTEMPTS: usize = 3;
@@ -130,7 +131,7 @@ pub(crate) struct Cluster {
 pub(crate) struct WorkerTotals {
     pub(crate) prompt_tokens: u64,
     pub(crate) cached_tokens: u64,
-    pub(crate) speculation: SpeculationCounts,
+    pub(crate) speculation: Speculation,
 }
 
 /// What is left of a run that is over.

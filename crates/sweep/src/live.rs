@@ -257,6 +257,10 @@ impl LiveRun<'_> {
             let field = "workload";
             return Err(PlanError { field, problem }.into());
         }
+        let cut = |starter: &Starter| match workload.text_limit {
+            Some(limit) => starter.clone().cut(limit),
+            None => starter.clone(),
+        };
         let think = &script.think_time;
         Ok(Load {
             settings: Settings {
@@ -267,7 +271,7 @@ impl LiveRun<'_> {
                 starts_per_second: workload.starts_per_second,
                 ..Settings::default()
             },
-            starters: self.starters[..pool].to_vec(),
+            starters: self.starters[..pool].iter().map(cut).collect(),
             unique,
         })
     }

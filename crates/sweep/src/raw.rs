@@ -11,7 +11,6 @@ use std::io::{self, BufRead as _, BufReader, BufWriter, Write as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use contract::SpeculationCounts;
 use loadgen::{Histogram, RequestRecord};
 use serde::{Deserialize, Serialize};
 
@@ -114,16 +113,6 @@ pub struct Speculation {
     pub drafts: u64,
     pub drafted_tokens: u64,
     pub accepted_tokens: u64,
-}
-
-impl From<SpeculationCounts> for Speculation {
-    fn from(counts: SpeculationCounts) -> Self {
-        Self {
-            drafts: counts.drafts,
-            drafted_tokens: counts.drafted_tokens,
-            accepted_tokens: counts.accepted_tokens,
-        }
-    }
 }
 
 /// What only a run in virtual time knows.

@@ -29,7 +29,7 @@ macro_rules! shipped {
 }
 
 /// The workloads compiled in.
-const SHIPPED: [(&str, &str); 11] = shipped![
+const SHIPPED: [(&str, &str); 12] = shipped![
     "specification",
     "unique-starters",
     "four-replicas",
@@ -41,6 +41,7 @@ const SHIPPED: [(&str, &str); 11] = shipped![
     "burst",
     "worker-death",
     "large-pool",
+    "small-model",
 ];
 
 /// A load and what it runs on.
@@ -54,6 +55,9 @@ pub struct Workload {
     /// How many workers, if not as many as the profile says.
     pub workers: Option<u32>,
     pub script: Script,
+    /// Characters after which a live run cuts the texts that conversations begin with; what is
+    /// simulated has the script's number of tokens.
+    pub text_limit: Option<usize>,
     pub starts_per_second: f64,
     pub bursts: Vec<Burst>,
     pub changes: Vec<Change>,
@@ -259,6 +263,7 @@ impl Workload {
             profile: file.profile,
             workers: file.workers,
             script,
+            text_limit: conversations.text_limit.map(|limit| limit as usize),
             starts_per_second: conversations.starts_per_second.unwrap_or(0.0).max(0.0),
             bursts: bursts.collect::<Result<_, String>>()?,
             changes: changes.collect::<Result<_, String>>()?,

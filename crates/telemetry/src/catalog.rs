@@ -114,6 +114,11 @@ impl Metric {
             buckets,
         }
     }
+
+    /// Whether it is a counter of time, by Prometheus' own convention of names.
+    pub(crate) fn counts_time(&self) -> bool {
+        self.kind == Kind::Counter && self.name.ends_with("_seconds_total")
+    }
 }
 
 /// The metrics that one stage reports.

@@ -39,6 +39,24 @@ impl Counter {
     }
 }
 
+/// Time that only grows. Rendered in seconds.
+#[derive(Clone, Debug, Default)]
+pub struct TimeCounter(
+    /// Nanoseconds: whole numbers add up exactly, and 64 bits of them last for centuries.
+    Arc<AtomicU64>,
+);
+
+impl TimeCounter {
+    pub fn add(&self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.0.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
+
 /// A number that goes up and down.
 #[derive(Clone, Debug, Default)]
 pub struct Gauge(Arc<AtomicF64>);

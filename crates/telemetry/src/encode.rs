@@ -37,6 +37,8 @@ pub(crate) fn cell(
     };
     match cell {
         Cell::Counter(counter) => lines.write("", None, counter.get() as f64),
+        // One division rounds once: the shortest digits come out.
+        Cell::Time(time) => lines.write("", None, time.get().as_nanos() as f64 / 1e9),
         Cell::Gauge(gauge) => lines.write("", None, gauge.get()),
         Cell::Histogram(histogram) => {
             let mut count = 0;

@@ -25,7 +25,7 @@ mod registry;
 mod window;
 
 pub use catalog::{Kind, Metric};
-pub use cell::{Counter, Gauge, Histogram, Summary};
+pub use cell::{Counter, Gauge, Histogram, Summary, TimeCounter};
 pub use registry::Registry;
 pub use window::{Samples, Window};
 

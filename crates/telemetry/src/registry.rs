@@ -18,7 +18,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 
 use crate::catalog::{self, Kind, Metric};
-use crate::cell::{Counter, Gauge, Histogram, Summary};
+use crate::cell::{Counter, Gauge, Histogram, Summary, TimeCounter};
 use crate::encode;
 
 /// All cells of a process, or of one simulated cluster. Clones share them.
@@ -37,6 +37,7 @@ struct Family {
 #[derive(Clone)]
 pub(crate) enum Cell {
     Counter(Counter),
+    Time(TimeCounter),
     Gauge(Gauge),
     Histogram(Histogram),
     Summary(Summary),
@@ -60,28 +61,46 @@ impl Registry {
     pub fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Counter {
         match self.cell(metric, labels) {
             Cell::Counter(counter) => counter,
-            Cell::Gauge(_) | Cell::Histogram(_) | Cell::Summary(_) => mismatch(metric, "counter"),
+            Cell::Time(_) | Cell::Gauge(_) | Cell::Histogram(_) | Cell::Summary(_) => {
+                mismatch(metric, "counter")
+            }
+        }
+    }
+
+    /// The cell of a counter whose name ends with `_seconds_total`.
+    pub fn time(&self, metric: &'static Metric, labels: &[&str]) -> TimeCounter {
+        match self.cell(metric, labels) {
+            Cell::Time(time) => time,
+            Cell::Counter(_) | Cell::Gauge(_) | Cell::Histogram(_) | Cell::Summary(_) => {
+                mismatch(metric, "counter of time")
+            }
         }
     }
 
     pub fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Gauge {
         match self.cell(metric, labels) {
             Cell::Gauge(gauge) => gauge,
-            Cell::Counter(_) | Cell::Histogram(_) | Cell::Summary(_) => mismatch(metric, "gauge"),
+            Cell::Counter(_) | Cell::Time(_) | Cell::Histogram(_) | Cell::Summary(_) => {
+                mismatch(metric, "gauge")
+            }
         }
     }
 
     pub fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Histogram {
         match self.cell(metric, labels) {
             Cell::Histogram(histogram) => histogram,
-            Cell::Counter(_) | Cell::Gauge(_) | Cell::Summary(_) => mismatch(metric, "histogram"),
+            Cell::Counter(_) | Cell::Time(_) | Cell::Gauge(_) | Cell::Summary(_) => {
+                mismatch(metric, "histogram")
+            }
         }
     }
 
     pub fn summary(&self, metric: &'static Metric, labels: &[&str]) -> Summary {
         match self.cell(metric, labels) {
             Cell::Summary(summary) => summary,
-            Cell::Counter(_) | Cell::Gauge(_) | Cell::Histogram(_) => mismatch(metric, "summary"),
+            Cell::Counter(_) | Cell::Time(_) | Cell::Gauge(_) | Cell::Histogram(_) => {
+                mismatch(metric, "summary")
+            }
         }
     }
 
@@ -184,6 +203,7 @@ impl Family {
 impl Cell {
     fn new(metric: &'static Metric) -> Self {
         match metric.kind {
+            Kind::Counter if metric.counts_time() => Self::Time(TimeCounter::default()),
             Kind::Counter | Kind::Untyped => Self::Counter(Counter::default()),
             Kind::Gauge => Self::Gauge(Gauge::default()),
             Kind::Histogram => Self::Histogram(Histogram::new(metric.buckets)),

@@ -49,7 +49,7 @@ impl Worker {
         context: &WorkerContext,
     ) -> (Self, Member) {
         let (publisher, feed) = feed(context.clock);
-        let metrics = EngineMetrics::new(&context.registry, &card);
+        let metrics = EngineMetrics::new(&context.registry, &card, executor.limits().draft_tokens);
         let tasks = TaskTracker::new();
         let stop = CancellationToken::new();
         let wiring = Wiring {

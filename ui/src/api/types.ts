@@ -312,7 +312,21 @@ export type SpeculationState = {
   /** Drafted tokens in a hundred that were kept; `null` before the first draft. */
   acceptance_pct: number | null,
   /** Tokens that a step of a sequence gives; `null` before the first draft. */
-  tokens_per_step: number | null, };
+  tokens_per_step: number | null,
+  /**
+   * Drafted tokens in a hundred that were kept, by their place in the draft; `null` where
+   * none was drafted.
+   */
+  position_acceptance_pct: Array<number | null>,
+  /** Tokens of the longest draft in the latest step that had one; `null` before the first. */
+  draft_length: number | null,
+  /**
+   * Share of the time of all steps that making drafts took, of a hundred; `null` before the
+   * first draft.
+   */
+  draft_time_pct: number | null,
+  /** The same of the forward passes that carried drafts. */
+  verify_time_pct: number | null, };
 
 /** Everything at one moment. */
 export type State = { version: string, title: string, subtitle: string,

@@ -3,7 +3,7 @@ import { aSnapshot, aWorker } from "../fixtures";
 import { settingsWords, speculation, sums } from "./totals";
 
 it("adds speculation up over workers", () => {
-  const none = { drafts: 0, drafted_tokens: 0, accepted_tokens: 0, acceptance_pct: null, tokens_per_step: null };
+  const none = { drafts: 0, drafted_tokens: 0, accepted_tokens: 0, acceptance_pct: null, tokens_per_step: null, position_acceptance_pct: [], draft_length: null, draft_time_pct: null, verify_time_pct: null };
   expect(speculation([aWorker(0), aWorker(1, { speculation: none })])).toEqual({ drafts: 1000, drafted: 3000, accepted: 1500, acceptancePct: 50, tokensPerStep: 2.5 });
   expect(speculation([aWorker(0, { speculation: none })])).toBeNull();
   expect(speculation([])).toBeNull();

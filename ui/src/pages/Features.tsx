@@ -3,6 +3,7 @@ import { api } from "../api/client";
 import { useLive } from "../api/live";
 import type { Baseline, BaselineStatus, State } from "../api/types";
 import { CopyButton } from "../components/CopyButton";
+import { DraftPositions } from "../components/DraftPositions";
 import { FeatureCard, type Figure } from "../components/FeatureCard";
 import { Notice } from "../components/Notice";
 import { apiBase } from "../lib/address";
@@ -82,7 +83,9 @@ function Serving({ state }: { state: State }) {
           { label: "tokens a step", value: number(spec?.tokensPerStep, 2) },
         ]}
         words={spec ? "A draft proposes tokens, and the model keeps those that it would have said. On simulated workers, keeping is drawn from probabilities per position." : "The workers that run now draft nothing; other profiles do."}
-      />
+      >
+        <DraftPositions workers={state.workers} />
+      </FeatureCard>
       <FeatureCard
         title="One queue, with cancellation"
         figures={[

@@ -2,7 +2,7 @@ import { cleanup, fireEvent, render, screen, within } from "@testing-library/rea
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { LiveProvider } from "../api/live";
 import type { State } from "../api/types";
-import { aConversation, aDecision, aState, aStore } from "../fixtures";
+import { aConversation, aDecision, aState, aStore, aWorker } from "../fixtures";
 import { Architecture } from "./Architecture";
 import { ConversationDetail } from "./ConversationDetail";
 import { Conversations } from "./Conversations";
@@ -107,9 +107,20 @@ it("shows the formula of kv-blocks", async () => {
   expect(await screen.findAllByText("1.00 × 80.00 + 10 = 90.00")).toHaveLength(2);
 });
 
+it("says nothing of drafts where no worker makes any", async () => {
+  const speculation = { ...aWorker(0).speculation, drafts: 0, drafted_tokens: 0, accepted_tokens: 0 };
+  show(<Features />, aState({ workers: [aWorker(0, { speculation })] }));
+  const card = within(await screen.findByRole("region", { name: "Speculative decoding" }));
+  expect(card.queryByRole("list")).toBeNull();
+  expect(card.getByText(/draft nothing/)).toBeTruthy();
+});
+
 it("shows features with figures of the moment", async () => {
   show(<Features />);
   expect(within(await screen.findByRole("region", { name: "Prefix cache" })).getByText("6,600")).toBeTruthy();
-  expect(within(screen.getByRole("region", { name: "Speculative decoding" })).getByText("50.0 %")).toBeTruthy();
+  const drafts = within(screen.getByRole("region", { name: "Speculative decoding" }));
+  expect(drafts.getByText("50.0 %")).toBeTruthy();
+  expect(drafts.getAllByRole("img", { name: "Kept by position: 1: 72 %, 2: 48 %, 3: 30 %" })).toHaveLength(3);
+  expect(drafts.getAllByText("K 3 · drafting 4.5 % of step time")).toHaveLength(3);
   expect(screen.getByText(/curl http:\/\/127.0.0.1:8000\/v1\/chat\/completions/)).toBeTruthy();
 });

@@ -4,7 +4,7 @@ use telemetry::catalog;
 use telemetry::{Kind, Metric};
 
 use super::Problem;
-use crate::codegen::{GENERATED, Generated};
+use crate::codegen::{METRICS_PAGE, metrics_page};
 use crate::repository::File;
 
 /// A conversation starts from an article; fewer would make conversations look alike.
@@ -13,23 +13,20 @@ const FEWEST_ARTICLES: usize = 40;
 /// A word in a dashboard that starts like this is taken for the name of a metric.
 const METRIC_PREFIXES: [&str; 5] = ["dynamo_", "homing_", "trtllm_", "loadgen_", "DCGM_"];
 
-pub(super) fn check_generated(files: &[File]) -> Vec<Problem> {
-    let stale = GENERATED.iter().filter_map(|Generated { path, text }| {
-        let found = files.iter().find(|file| file.path == *path);
-        let found = found.and_then(|file| file.text.as_deref());
-        let (found, fresh) = (found.unwrap_or_default(), text());
-        if found == fresh {
-            return None;
-        }
-        let same = found
-            .lines()
-            .zip(fresh.lines())
-            .take_while(|(old, new)| old == new)
-            .count();
-        let advice = "out of date: run `cargo xtask codegen`";
-        Some(Problem::new(path, same + 1, advice))
-    });
-    stale.collect()
+pub(super) fn check_metrics_page(files: &[File]) -> Vec<Problem> {
+    let found = files.iter().find(|file| file.path == METRICS_PAGE);
+    let found = found.and_then(|file| file.text.as_deref());
+    let (found, fresh) = (found.unwrap_or_default(), metrics_page());
+    if found == fresh {
+        return Vec::new();
+    }
+    let same = found
+        .lines()
+        .zip(fresh.lines())
+        .take_while(|(old, new)| old == new)
+        .count();
+    let advice = "out of date: run `cargo xtask codegen`";
+    vec![Problem::new(METRICS_PAGE, same + 1, advice)]
 }
 
 pub(super) fn check_dashboards(files: &[File]) -> Vec<Problem> {

@@ -32,6 +32,10 @@ struct SamplingOptions {
     temperature: f32,
     top_p: f32,
     top_k: Option<i32>,
+    min_p: Option<f32>,
+    presence_penalty: Option<f32>,
+    frequency_penalty: Option<f32>,
+    repetition_penalty: Option<f32>,
     seed: Option<i64>,
 }
 
@@ -44,7 +48,8 @@ struct OutputOptions {
 /// The request's body. An answer that was begun elsewhere is part of the prompt here, and
 /// what is left of the limits is asked for.
 pub fn request(request: &GenerateRequest, model: &str, codec: Codec) -> Vec<u8> {
-    let limits = &request.limits;
+    let (limits, penalties) = (&request.limits, &request.sampling.penalties);
+    let unless = |value: f32, nothing: f32| (value != nothing).then_some(value);
     let answered = u32::try_from(request.answered.len()).unwrap_or(u32::MAX);
     codec.encode(&Request {
         model,
@@ -62,6 +67,10 @@ pub fn request(request: &GenerateRequest, model: &str, codec: Codec) -> Vec<u8> 
                 .sampling
                 .top_k
                 .map(|top_k| i32::try_from(top_k).unwrap_or(i32::MAX)),
+            min_p: unless(request.sampling.min_p, 0.0),
+            presence_penalty: unless(penalties.presence, 0.0),
+            frequency_penalty: unless(penalties.frequency, 0.0),
+            repetition_penalty: unless(penalties.repetition, 1.0),
             seed: request.sampling.seed.map(u64::cast_signed),
         },
         output_options: OutputOptions {

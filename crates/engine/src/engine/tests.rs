@@ -47,7 +47,7 @@ fn start_with<E: Executor>(
         worker: WORKER,
         epoch: 11,
         clock: Clock::start(),
-        metrics: EngineMetrics::new(&registry, &card),
+        metrics: EngineMetrics::new(&registry, &card, executor.limits().draft_tokens),
         feed: Box::new(move |message| {
             witness(&message);
             feed.lock().push(message);
@@ -326,6 +326,7 @@ impl Executor for Failing {
             };
             return Ok(StepOutput {
                 rows: batch.rows.iter().map(|r| row(r.slot)).collect(),
+                ..StepOutput::default()
             });
         }
         let lost = || ExecutorError::Device {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use contract::{FinishReason, Moment, SpeculationCounts, TokenChunk, TokenSender};
 
+use crate::executor::StepOutput;
 use crate::sequence::{Sequence, Timings};
 
 /// Tokens that one step computes.
@@ -62,6 +63,7 @@ impl Milestone {
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) steps: u64,
+    pub(super) step_time: Duration,
     pub(super) preemptions: u64,
     pub(super) prompt_tokens: u64,
     pub(super) cached_tokens: u64,
@@ -70,13 +72,22 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    pub(super) fn record_output(&mut self, tokens: usize, drafts: usize, accepted: usize) {
-        self.output_tokens += tokens as u64;
-        if drafts > 0 {
-            self.speculation.drafts += 1;
-            self.speculation.drafted_tokens += drafts as u64;
-            self.speculation.accepted_tokens += accepted as u64;
+    /// Counts a step as a whole, which took `time`.
+    pub(super) fn record_step(&mut self, output: &StepOutput, time: Duration) {
+        self.steps += 1;
+        self.step_time += time;
+        self.speculation.draft_time += output.draft_time;
+        self.speculation.verify_time += output.verify_time;
+        let longest = output.rows.iter().map(|row| row.drafted).max();
+        if let Some(longest) = longest.filter(|&length| length > 0) {
+            self.speculation.draft_length = u32::try_from(longest).unwrap_or(u32::MAX);
         }
+    }
+
+    /// Counts what a step did for one sequence.
+    pub(super) fn record_output(&mut self, tokens: usize, drafted: usize, accepted: usize) {
+        self.output_tokens += tokens as u64;
+        self.speculation.record(drafted, accepted);
     }
 }
 

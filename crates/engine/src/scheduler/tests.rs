@@ -1,6 +1,7 @@
 //! The scheduler with a scripted model in place of an executor.
 
 mod crowd;
+mod speculation;
 mod world;
 
 use std::time::Duration;
@@ -187,6 +188,7 @@ fn end_of_text_in_a_draft_finishes_with_the_last_token() {
                 logprobs: Vec::new(),
                 drafted: 5,
             }],
+            ..StepOutput::default()
         },
         world.now,
     );
@@ -195,7 +197,7 @@ fn end_of_text_in_a_draft_finishes_with_the_last_token() {
     let (tokens, sizes, finish) = received(&mut stream);
     assert_eq!(tokens, [spoken(&asked, 0), 11, 12, 13]);
     assert_eq!((sizes, finish), (vec![1, 3], Some(FinishReason::Stop)));
-    assert_eq!(world.scheduler.status().speculation.accepted_tokens, 4);
+    assert_eq!(world.scheduler.status().speculation.accepted_tokens, 3);
     assert_eq!(world.scheduler.pool().reusable().len(), 1);
     assert!(world.scheduler.is_idle());
 }
@@ -348,6 +350,24 @@ fn what_could_never_fit_is_refused() {
             ));
         }
         world.run();
+    }
+}
+
+#[test]
+fn a_token_that_the_model_does_not_have_is_refused_by_name() {
+    let small = Limits {
+        vocabulary: 100,
+        ..limits()
+    };
+    let mut known = request(&[1, 99], 5);
+    assert_eq!(small.check(WorkerId(1), &known), Ok(()));
+    known.answered = [3, 100].into();
+    for refused in [known, request(&[1, 100], 5)] {
+        let error = small.check(WorkerId(1), &refused).unwrap_err().to_string();
+        assert!(
+            error.contains("token 100 is not in the vocabulary of 100"),
+            "{error}"
+        );
     }
 }
 

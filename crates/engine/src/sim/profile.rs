@@ -173,6 +173,7 @@ impl Profile {
             slots: self.slots,
             max_step_tokens: self.max_step_tokens,
             max_context_tokens: self.max_context_tokens,
+            vocabulary: u32::MAX,
             draft_tokens: self.speculation.acceptance.len() as u32,
             recomputed_blocks: 0,
             intake_steps: self.intake_steps,

@@ -189,6 +189,26 @@ fn what_a_step_costs() {
     assert!((drafted - plain - (3.0 * 0.7 + 3.0 * 0.037)).abs() < 1e-6);
 }
 
+#[test]
+fn a_step_with_drafts_says_what_they_took() {
+    let mut executor = executor("h200-llama-70b-fp8-eagle3", 1);
+    let asked = request(&[9; 500]);
+    let mut split = |drafts: &[usize]| {
+        let rows = drafts.iter().enumerate();
+        let rows = rows.map(|(slot, &drafts)| decode(slot, &asked, &asked.prompt, drafts));
+        let (step, output) = executor.simulate(&Batch {
+            rows: rows.collect(),
+        });
+        (step, output.draft_time, output.verify_time)
+    };
+    let (step, draft, verify) = split(&[3, 1]);
+    // Drafting goes as far as the longest draft; the rest of the step verifies.
+    assert_eq!(draft, Duration::from_micros(2_100));
+    assert_eq!(draft + verify, step);
+    let (_, draft, verify) = split(&[0, 0]);
+    assert_eq!([draft, verify], [Duration::ZERO; 2]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn lateness_of_timers_does_not_add_up() {
     let mut executor = executor("h200-llama-70b-fp8", 1);

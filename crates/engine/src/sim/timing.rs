@@ -77,4 +77,18 @@ impl Timing {
             + load.drafted_tokens as f64 * self.verify_per_token;
         Duration::from_secs_f64(seconds)
     }
+
+    /// What of [`step`](Self::step) is drafting.
+    pub fn draft(&self, load: &StepLoad) -> Duration {
+        Duration::from_secs_f64(load.longest_draft as f64 * self.draft_per_token)
+    }
+
+    /// What of [`step`](Self::step) is the forward pass, if it carries drafts; otherwise
+    /// nothing.
+    pub fn verify(&self, load: &StepLoad) -> Duration {
+        match load.drafted_tokens {
+            0 => Duration::ZERO,
+            _ => self.step(load).saturating_sub(self.draft(load)),
+        }
+    }
 }

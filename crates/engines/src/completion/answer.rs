@@ -248,6 +248,7 @@ impl Answer {
             tokens: SmallVec::from_vec(tokens),
             logprobs,
             finish: None,
+            speculation: None,
         }
     }
 

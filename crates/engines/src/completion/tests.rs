@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{
-    FinishReason, HashSeed, OutputLimits, RequestId, Sampling, Started, TokenChunk, TokenLogprob,
+    FinishReason, HashSeed, OutputLimits, Penalties, RequestId, Sampling, Started, TokenChunk,
+    TokenLogprob,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -24,6 +25,7 @@ fn request() -> GenerateRequest {
             top_p: 1.0,
             top_k: Some(40),
             seed: Some(u64::MAX),
+            ..Sampling::default()
         },
         logprobs: None,
     }
@@ -61,6 +63,28 @@ fn each_kind_gets_the_fields_that_it_knows() {
     more["return_token_ids"] = json!(true);
     assert_eq!(asked(EngineKind::Vllm, &request()), more);
     assert_eq!(asked(EngineKind::Sglang, &request()), more);
+}
+
+#[test]
+fn penalties_are_named_where_they_change_something() {
+    let mut request = request();
+    request.sampling.min_p = 0.25;
+    request.sampling.penalties = Penalties {
+        presence: 0.5,
+        frequency: -0.5,
+        repetition: 1.5,
+    };
+    let body = asked(EngineKind::Openai, &request);
+    assert_eq!(
+        (&body["presence_penalty"], &body["frequency_penalty"]),
+        (&json!(0.5), &json!(-0.5))
+    );
+    assert!(body.get("min_p").is_none() && body.get("repetition_penalty").is_none());
+    let body = asked(EngineKind::Vllm, &request);
+    assert_eq!(
+        (&body["min_p"], &body["repetition_penalty"]),
+        (&json!(0.25), &json!(1.5))
+    );
 }
 
 #[test]

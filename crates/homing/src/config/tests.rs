@@ -34,6 +34,7 @@ fn demo(arguments: Vec<OsString>) -> DemoArgs {
         | crate::args::Command::Frontend(_)
         | crate::args::Command::Worker(_)
         | crate::args::Command::Model { .. }
+        | crate::args::Command::Calibrate(_)
         | crate::args::Command::Loadgen(_)
         | crate::args::Command::Sweep(_)
         | crate::args::Command::Replay(_)
@@ -128,12 +129,12 @@ fn the_config_file_is_found_however_it_is_written() {
     assert_eq!(config_path(&words("homing demo"), &none), None);
 }
 
-/// `docs/config.md` is generated: `UPDATE_EXPECT=1 cargo test -p homing` writes it anew.
+/// `docs/config.md` is generated: `cargo xtask codegen` writes it anew.
 #[test]
 fn the_reference_is_fresh() {
     let mut page = String::from(
         "# Configuration\n\n\
-         Generated from the command line's definitions by `UPDATE_EXPECT=1 cargo test -p homing`.\n\n\
+         Generated from the command line's definitions by `cargo xtask codegen`.\n\n\
          Sources, strongest first: command line, environment, configuration file (`--config FILE`, TOML,\n\
          one `name = value` per option), default. `homing config show` (`show-frontend`, `show-worker`)\n\
          prints what is in force and where each value comes from.\n",

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use engine::sim::Profile;
 use http_body_util::BodyExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Setup, assistant, user};
+use crate::cluster::{Cluster, Setup, assistant, bytes, user};
 
 /// About a thousand tokens that no other test uses.
 fn long_prompt(name: &str) -> String {
@@ -41,6 +42,39 @@ async fn the_second_turn_goes_home_and_reports_the_first_turns_full_blocks() {
         "{cached} of {held}"
     );
     assert!(second.first_token < first.first_token / 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_says_how_many_guesses_it_kept() {
+    let cluster = Cluster::start(Setup {
+        workers: 1,
+        profile: Profile::named("h200-llama-70b-fp8-eagle3").unwrap(),
+        ..Setup::default()
+    })
+    .await;
+    let messages = [user("guess what")];
+    let ask = || cluster.chat(&messages).with("max_tokens", 100);
+    let streamed = ask().answer().await.usage;
+    let details = streamed.completion_tokens_details.unwrap();
+    let accepted = details.accepted_prediction_tokens.unwrap();
+    let rejected = details.rejected_prediction_tokens.unwrap();
+    assert!(accepted > 0 && accepted < streamed.completion_tokens);
+    let counts = cluster.workers[0].status().speculation;
+    assert_eq!(u64::from(accepted), counts.accepted_tokens);
+    assert_eq!(u64::from(accepted + rejected), counts.drafted_tokens);
+    let whole: Value = serde_json::from_slice(&bytes(ask().send().await).await).unwrap();
+    assert_eq!(
+        whole["usage"]["completion_tokens_details"],
+        json!({ "accepted_prediction_tokens": accepted, "rejected_prediction_tokens": rejected })
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_without_guesses_does_not_mention_them() {
+    let cluster = Cluster::start(Setup::default()).await;
+    let answer = cluster.chat(&[user("no guess")]).with("max_tokens", 9);
+    let whole: Value = serde_json::from_slice(&bytes(answer.send().await).await).unwrap();
+    assert_eq!(whole["usage"].get("completion_tokens_details"), None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -69,7 +69,11 @@ impl HeadFiles {
         let tensors = SafeTensors::open(&folder.join("model.safetensors"))?;
         let prefix = ["midlayer.", "layers.0."]
             .into_iter()
-            .find(|prefix| tensors.tensor(&format!("{prefix}hidden_norm.weight")).is_some())
+            .find(|prefix| {
+                tensors
+                    .tensor(&format!("{prefix}hidden_norm.weight"))
+                    .is_some()
+            })
             .ok_or_else(|| {
                 error("its weights have neither midlayer.* nor layers.0.*".to_owned())
             })?;
@@ -111,7 +115,11 @@ impl HeadFiles {
         let (hidden, size) = (config.hidden, config.head_size);
         let layer = |part: &str| format!("{}{part}", self.prefix);
         let projection = |name: &str, heads: usize| {
-            self.matrix(&layer(&format!("self_attn.{name}_proj.weight")), heads * size, 2 * hidden)
+            self.matrix(
+                &layer(&format!("self_attn.{name}_proj.weight")),
+                heads * size,
+                2 * hidden,
+            )
         };
         let mlp = |name: &str, rows, columns| {
             self.matrix(&layer(&format!("mlp.{name}_proj.weight")), rows, columns)
@@ -221,7 +229,9 @@ impl HeadFiles {
         let (offsets, _) = bytes.as_chunks::<8>();
         let token = |(own, offset): (usize, &[u8; 8])| {
             let token = (own as i64).checked_add(i64::from_le_bytes(*offset))?;
-            let token = usize::try_from(token).ok().filter(|token| *token < vocabulary)?;
+            let token = usize::try_from(token)
+                .ok()
+                .filter(|token| *token < vocabulary)?;
             Some(token as TokenId)
         };
         let tokens: Option<Vec<TokenId>> = offsets.iter().enumerate().map(token).collect();

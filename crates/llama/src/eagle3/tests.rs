@@ -40,9 +40,13 @@ fn options(taps: Vec<usize>) -> ModelOptions {
 }
 
 fn off(found: &[f32], expected: &[f32]) -> f32 {
-    let size = expected.iter().fold(0.0f32, |size, logit| size.max(logit.abs()));
+    let size = expected
+        .iter()
+        .fold(0.0f32, |size, logit| size.max(logit.abs()));
     let pairs = found.iter().zip(expected);
-    pairs.fold(0.0f32, |worst, (one, other)| worst.max((one - other).abs() / size))
+    pairs.fold(0.0f32, |worst, (one, other)| {
+        worst.max((one - other).abs() / size)
+    })
 }
 
 #[test]
@@ -55,14 +59,22 @@ fn heads_draft_what_the_reference_drafts() {
         let files = HeadFiles::open(&folder(name)).unwrap();
         let options = options(files.taps(weights.config()));
         let mut target = Model::new(&weights, options.clone()).unwrap();
-        let mut head = Head::new(&LoadedHead::load(&files, weights.config()).unwrap(), &options).unwrap();
+        let mut head = Head::new(
+            &LoadedHead::load(&files, weights.config()).unwrap(),
+            &options,
+        )
+        .unwrap();
         let blocks = || [5, 3, 9, 1];
         let length = golden.prompt.len();
         let mut plan = Plan::new(16);
         plan.push(golden.prompt.iter().copied(), 0, blocks(), 1);
         target.forward(&plan);
         // The same positions, with the tokens that follow them, in two pieces.
-        let follow: Vec<u32> = golden.prompt[1..].iter().copied().chain([golden.next_token]).collect();
+        let follow: Vec<u32> = golden.prompt[1..]
+            .iter()
+            .copied()
+            .chain([golden.next_token])
+            .collect();
         let mut found = Vec::new();
         for piece in [0..25, 25..length] {
             plan.clear();
@@ -72,7 +84,11 @@ fn heads_draft_what_the_reference_drafts() {
             head.pass(&plan, &States::Target(&tap), target.embeddings());
             found.extend((0..piece.len()).map(|output| head.logits(output).to_vec()));
         }
-        for (position, expected) in golden.first_pass_positions.iter().zip(&golden.first_pass_logits) {
+        for (position, expected) in golden
+            .first_pass_positions
+            .iter()
+            .zip(&golden.first_pass_logits)
+        {
             let worst = off(&found[*position], expected);
             assert!(worst < 1e-4, "{name}, position {position}: {worst}");
         }
@@ -97,7 +113,12 @@ fn heads_draft_what_the_reference_drafts() {
 fn a_head_of_another_model_is_refused() {
     let files = HeadFiles::open(&folder("eagle3-own")).unwrap();
     let other = Checkpoint::open(&folder("qwen2")).unwrap();
-    let refused = LoadedHead::load(&files, other.config()).unwrap_err().to_string();
+    let refused = LoadedHead::load(&files, other.config())
+        .unwrap_err()
+        .to_string();
     println!("{refused}");
-    assert!(refused.contains("taps") || refused.contains("width"), "{refused}");
+    assert!(
+        refused.contains("taps") || refused.contains("width"),
+        "{refused}"
+    );
 }

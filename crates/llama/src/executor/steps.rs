@@ -7,12 +7,12 @@ use engine::executor::{RowOutput, SequenceId, may_stop};
 use engine::{ExecutorError, StepOutput};
 
 use super::drafting::{Drafter, Said};
-use super::{ExecutorOptions, RowInput, StepInput};
+use super::{ExecutorOptions, StepInput};
 use crate::model::Model;
 use crate::plan::Plan;
-use crate::sampler::{Draw, NotFinite, Sampler, log_probabilities};
-use crate::speculation::pace::{Acceptance, Pace};
+use crate::sampler::{Before, Draw, NotFinite, Sampler, log_probabilities};
 use crate::speculation::accept;
+use crate::speculation::pace::{Acceptance, Pace};
 use crate::weights::WeightsError;
 
 pub(super) struct Steps {
@@ -72,17 +72,23 @@ impl Steps {
             );
         }
         self.model.forward(&self.plan);
-        let seconds = (self.clock.now() - drafted).as_secs_f64();
-        let output = self.draw(input).map_err(|error| ExecutorError::Device {
+        let forward = self.clock.now() - drafted;
+        let mut output = self.draw(input).map_err(|error| ExecutorError::Device {
             detail: error.to_string(),
         })?;
         let drawn = self.clock.now();
         self.drafter
             .heard(input, &self.said, &self.model, &self.plan);
+        let guesses: usize = self.drafts.iter().map(Vec::len).sum();
+        let guessing = drafted - began + (self.clock.now() - drawn);
+        if !self.drafter.is_none() {
+            output.draft_time = guessing;
+        }
+        if guesses > 0 {
+            output.verify_time = forward;
+        }
         if input.rows.iter().all(|row| row.count == 1) {
-            let guesses = self.drafts.iter().map(Vec::len).sum();
-            let hearing = self.clock.now() - drawn;
-            let guessing = (drafted - began + hearing).as_secs_f64();
+            let (seconds, guessing) = (forward.as_secs_f64(), guessing.as_secs_f64());
             self.pace
                 .observe(self.plan.tokens.len(), seconds, guesses, guessing);
         }
@@ -113,7 +119,8 @@ impl Steps {
             false => 0,
         };
         self.room.clear();
-        self.room.extend(input.rows.iter().map(|row| row.drafts.min(most)));
+        self.room
+            .extend(input.rows.iter().map(|row| row.drafts.min(most)));
         self.drafter
             .draft(input, &self.room, &self.model, &mut self.drafts);
     }
@@ -128,10 +135,10 @@ impl Steps {
                 self.said.push(Said::new());
                 continue;
             };
-            let voice = Voice::new(request, row);
+            let voice = Voice::new(request, input.tokens_of(row));
             let (model, sampler) = (&self.model, &mut self.sampler);
             let tokens = accept(drafts, |index| {
-                sampler.draw(model.logits(first + index), voice.draw(index))
+                sampler.draw(model.logits(first + index), voice.draw(&drafts[..index]))
             })?;
             let logprobs = match request.logprobs {
                 None => Vec::new(),
@@ -154,7 +161,10 @@ impl Steps {
                 drafted: drafts.len(),
             });
         }
-        Ok(StepOutput { rows })
+        Ok(StepOutput {
+            rows,
+            ..StepOutput::default()
+        })
     }
 }
 
@@ -162,12 +172,12 @@ impl Steps {
 struct Voice<'a> {
     request: &'a GenerateRequest,
     seed: u64,
-    /// Tokens said before this step.
-    said: usize,
+    /// Before this step.
+    said: &'a [TokenId],
 }
 
 impl<'a> Voice<'a> {
-    fn new(request: &'a GenerateRequest, row: &RowInput) -> Self {
+    fn new(request: &'a GenerateRequest, tokens: &'a [TokenId]) -> Self {
         let seed = request.sampling.seed.unwrap_or_else(|| {
             // Another worker that takes over must go on with the same draws.
             let mut hasher = DefaultHasher::new();
@@ -177,13 +187,13 @@ impl<'a> Voice<'a> {
         Self {
             request,
             seed,
-            said: row.start + row.count - request.prompt.len(),
+            said: &tokens[request.prompt.len()..],
         }
     }
 
-    fn draw(&self, index: usize) -> Draw<'a> {
+    fn draw(&self, accepted: &'a [TokenId]) -> Draw<'a> {
         let limits = &self.request.limits;
-        let position = self.said + index;
+        let position = self.said.len() + accepted.len();
         Draw {
             sampling: &self.request.sampling,
             seed: self.seed,
@@ -192,6 +202,11 @@ impl<'a> Voice<'a> {
                 &[]
             } else {
                 &limits.eos_tokens
+            },
+            before: Before {
+                prompt: &self.request.prompt,
+                said: self.said,
+                accepted,
             },
         }
     }
@@ -203,7 +218,7 @@ impl<'a> Voice<'a> {
     ) -> smallvec::SmallVec<[TokenId; 4]> {
         let limits = &self.request.limits;
         let ends = |(index, token): (usize, &TokenId)| {
-            may_stop(limits, self.said + index) && limits.eos_tokens.contains(token)
+            may_stop(limits, self.said.len() + index) && limits.eos_tokens.contains(token)
         };
         if let Some(end) = tokens.iter().enumerate().position(ends) {
             tokens.truncate(end + 1);

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contract::{
-    Clock, GenerateRequest, HashSeed, OutputLimits, RequestId, Sampling, TokenId, WorkerId,
-    token_stream,
+    Clock, GenerateRequest, HashSeed, OutputLimits, Penalties, RequestId, Sampling, TokenId,
+    WorkerId, token_stream,
 };
 use engine::{Executor as _, Scheduler, Submission};
 use proptest::prelude::*;
 
 use super::{DraftSource, ExecutorOptions, LlamaExecutor};
-use crate::eagle3::{HeadFiles, LoadedHead};
 use crate::checkpoint::Checkpoint;
+use crate::eagle3::{HeadFiles, LoadedHead};
 use crate::kernels::Isa;
 use crate::model::{LoadedWeights, ModelOptions};
 
@@ -82,6 +82,7 @@ fn answers(
     options: ExecutorOptions,
     requests: &[GenerateRequest],
 ) -> (Vec<Vec<TokenId>>, u64) {
+    let guesses = !matches!(options.speculation, DraftSource::None);
     let mut executor = LlamaExecutor::new(weights, options).unwrap();
     let worker = WorkerId(0);
     let mut scheduler = Scheduler::new(worker, executor.limits());
@@ -107,7 +108,13 @@ fn answers(
             scheduler.commit(output, clock.now());
             scheduler.deliver();
         }
-        let accepted = scheduler.status().speculation.accepted_tokens;
+        let status = scheduler.status();
+        let counts = status.speculation;
+        // The parts of steps lie inside them, and what does not guess spends nothing on it.
+        assert!(counts.draft_time + counts.verify_time <= status.step_time);
+        assert!(guesses || counts.draft_time.is_zero());
+        assert_eq!(counts.drafts == 0, counts.verify_time.is_zero());
+        let accepted = counts.accepted_tokens;
         let mut answers = Vec::new();
         for mut stream in streams {
             let mut answer = Vec::new();
@@ -132,6 +139,12 @@ fn warm(seed: u64) -> Sampling {
         temperature: 0.8,
         top_p: 0.9,
         top_k: Some(20),
+        min_p: 0.01,
+        penalties: Penalties {
+            presence: 0.2,
+            frequency: 0.3,
+            repetition: 1.1,
+        },
         seed: Some(seed),
     }
 }
@@ -178,7 +191,8 @@ fn guesses_are_counted_and_change_nothing() {
     assert_eq!(none, 0);
     for source in sources(&weights) {
         let name = source.as_str();
-        let itself = matches!(&source, DraftSource::Model(model) if model.config() == weights.config());
+        let itself =
+            matches!(&source, DraftSource::Model(model) if model.config() == weights.config());
         let (guessed, right) = answers(&weights, options(source, 64, 64), &asked);
         assert_eq!(plain, guessed, "{name}");
         println!("{name}: {right} guesses were right");

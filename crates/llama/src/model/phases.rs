@@ -84,7 +84,13 @@ impl Phases<'_> {
 
     /// `input` times each matrix, whose outputs lie side by side in `to`, each from a whole
     /// stripe on.
-    pub(crate) fn multiply(&mut self, matrices: &[&Matrix], input: &Activations, rows: usize, to: &Rows) {
+    pub(crate) fn multiply(
+        &mut self,
+        matrices: &[&Matrix],
+        input: &Activations,
+        rows: usize,
+        to: &Rows,
+    ) {
         let (space, isa, size) = (self.space, self.isa, self.team.size());
         let total = matrices.iter().map(|matrix| matrix.stripes()).sum();
         let ends = Self::ends(input, rows, to);
@@ -245,12 +251,7 @@ impl Phases<'_> {
             space.last.seal(isa, output);
         });
         if !plan.outputs.is_empty() {
-            self.multiply(
-                &[head],
-                &space.last,
-                plan.outputs.len(),
-                &space.logits,
-            );
+            self.multiply(&[head], &space.last, plan.outputs.len(), &space.logits);
         }
     }
 }

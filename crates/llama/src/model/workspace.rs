@@ -88,7 +88,10 @@ impl Workspace {
         let whole = |width: usize| width.next_multiple_of(LANES);
         let query_width = config.heads * config.head_size;
         let kv_width = config.kv_heads * config.head_size;
-        let widest = widest.max(config.hidden).max(config.feed_forward).max(query_width);
+        let widest = widest
+            .max(config.hidden)
+            .max(config.feed_forward)
+            .max(query_width);
         let panel = PANEL_STRIPES * LANES * widest.next_multiple_of(BLOCK);
         let score_stride = whole(options.context.next_multiple_of(options.block_size)) + 2 * LANES;
         let queries = tokens * config.heads;

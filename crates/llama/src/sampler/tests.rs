@@ -1,16 +1,16 @@
 //! Draws have the distribution that was asked for.
 
-use contract::Sampling;
+use contract::{Penalties, Sampling};
 use proptest::prelude::*;
 
-use super::{Draw, NotFinite, Sampler, log_probabilities};
+use super::{Before, Draw, NotFinite, Sampler, log_probabilities};
 
 fn sampling(temperature: f32, top_p: f32, top_k: Option<u32>) -> Sampling {
     Sampling {
         temperature,
         top_p,
         top_k,
-        seed: None,
+        ..Sampling::default()
     }
 }
 
@@ -20,6 +20,7 @@ fn draw(sampling: &Sampling, seed: u64, position: usize) -> Draw<'_> {
         seed,
         position,
         forbidden: &[],
+        before: Before::default(),
     }
 }
 
@@ -28,6 +29,8 @@ fn expected(logits: &[f32], sampling: &Sampling) -> Vec<f64> {
     let mut order: Vec<usize> = (0..logits.len()).collect();
     order.sort_by(|a, b| logits[*b].total_cmp(&logits[*a]).then(a.cmp(b)));
     let weight = |id: usize| (f64::from(logits[id]) / f64::from(sampling.temperature)).exp();
+    let likeliest = weight(order[0]);
+    order.retain(|id| weight(*id) >= f64::from(sampling.min_p) * likeliest);
     order.truncate(sampling.top_k.map_or(logits.len(), |k| k as usize));
     let total: f64 = order.iter().map(|id| weight(*id)).sum();
     let mut kept = vec![0.0; logits.len()];
@@ -69,6 +72,14 @@ fn draws_have_the_distribution_that_was_asked_for() {
         sampling(0.7, 1.0, Some(5)),
         sampling(1.3, 0.8, None),
         sampling(1.0, 0.9, Some(8)),
+        Sampling {
+            min_p: 0.2,
+            ..sampling(0.9, 1.0, None)
+        },
+        Sampling {
+            min_p: 0.1,
+            ..sampling(1.0, 0.7, Some(9))
+        },
     ];
     let mut sampler = Sampler::default();
     for case in &cases {
@@ -94,6 +105,51 @@ fn the_best_is_taken_without_temperature_the_first_of_equals() {
         ..draw(&cold, 1, 0)
     };
     assert_eq!(sampler.draw(&LOGITS, forbidden), Ok(11));
+}
+
+/// What is left of logits, seen through draws without temperature: each is the best once all
+/// better ones are forbidden.
+#[test]
+fn what_came_before_is_penalised_as_often_as_it_is_told_to() {
+    let logits = [4.0, 3.0, 2.0, -1.0, 0.5];
+    let before = Before {
+        prompt: &[1, 1],
+        said: &[0, 2, 0],
+        accepted: &[2, 0, 3],
+    };
+    let cases = [
+        // presence, frequency, repetition, and the order that they leave
+        (0.0, 0.0, 1.0, [0, 1, 2, 4, 3]),
+        // 4-1.5, 3, 2-1.5, -1-1.5, 0.5: the first of equals
+        (1.5, 0.0, 1.0, [1, 0, 2, 4, 3]),
+        // 4-3*1.25, 3, 2-2*1.25, -1-1.25, 0.5
+        (0.0, 1.25, 1.0, [1, 4, 0, 2, 3]),
+        // 4/8, 3/8, 2/8, -1*8, 0.5
+        (0.0, 0.0, 8.0, [0, 4, 1, 2, 3]),
+        // both at once: 4/2-1, 3/2, 2/2-1, -1*2-1, 0.5
+        (1.0, 0.0, 2.0, [1, 0, 4, 2, 3]),
+    ];
+    let mut sampler = Sampler::default();
+    for (presence, frequency, repetition, order) in cases {
+        let sampling = Sampling {
+            penalties: Penalties {
+                presence,
+                frequency,
+                repetition,
+            },
+            ..sampling(0.0, 1.0, None)
+        };
+        let left = order.map(|best| {
+            let place = order.iter().position(|token| *token == best).unwrap();
+            let drawn = Draw {
+                forbidden: &order[..place],
+                before,
+                ..draw(&sampling, 1, 0)
+            };
+            sampler.draw(&logits, drawn).unwrap()
+        });
+        assert_eq!(left, order, "{sampling:?}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::pace::{Acceptance, Pace};
 use super::{accept, ngram};
-use crate::sampler::{Draw, Sampler};
+use crate::sampler::{Before, Draw, Sampler};
 
 const TOKENS: usize = 6;
 
@@ -48,6 +48,7 @@ fn speak(
                 seed,
                 position: start + index,
                 forbidden: &[],
+                before: Before::default(),
             };
             let drawn = sampler.draw(&logits(before), draw)?;
             Ok::<_, crate::sampler::NotFinite>(cheat(drawn, drafts.get(index).copied()))

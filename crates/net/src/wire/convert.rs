@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{
-    FinishReason, FrontendLoad, GenerateRequest, HashSeed, LinkError, OutputLimits, RequestId,
-    Sampling, SpeculationCounts, Started, TokenChunk, TokenLogprob, WorkerId, WorkerStatus,
+    DRAFT_POSITIONS, FinishReason, FrontendLoad, GenerateRequest, HashSeed, LinkError,
+    OutputLimits, Penalties, PositionCounts, RequestId, RequestSpeculation, Sampling,
+    SpeculationCounts, Started, TokenChunk, TokenLogprob, WorkerId, WorkerStatus,
 };
 use tonic::{Code, Status};
 
@@ -33,6 +34,10 @@ pub fn to_request(request: &GenerateRequest, frontend: u64) -> wire::GenerateReq
         top_k: request.sampling.top_k,
         seed: request.sampling.seed,
         logprobs: request.logprobs.map(u32::from),
+        min_p: request.sampling.min_p,
+        presence_penalty: request.sampling.penalties.presence,
+        frequency_penalty: request.sampling.penalties.frequency,
+        repetition_penalty: Some(request.sampling.penalties.repetition),
     }
 }
 
@@ -61,6 +66,20 @@ pub fn from_request(request: wire::GenerateRequest) -> Result<GenerateRequest, S
     if !(request.top_p.is_finite() && (0.0..=1.0).contains(&request.top_p)) {
         return refuse("top_p");
     }
+    if !(request.min_p.is_finite() && (0.0..=1.0).contains(&request.min_p)) {
+        return refuse("min_p");
+    }
+    let penalties = Penalties {
+        presence: request.presence_penalty,
+        frequency: request.frequency_penalty,
+        repetition: request.repetition_penalty.unwrap_or(1.0),
+    };
+    if !(penalties.presence.is_finite() && penalties.frequency.is_finite()) {
+        return refuse("penalty");
+    }
+    if !(penalties.repetition.is_finite() && penalties.repetition > 0.0) {
+        return refuse("repetition_penalty");
+    }
     let Ok(logprobs) = request.logprobs.map(u8::try_from).transpose() else {
         return refuse("logprobs");
     };
@@ -79,14 +98,19 @@ pub fn from_request(request: wire::GenerateRequest) -> Result<GenerateRequest, S
             temperature: request.temperature,
             top_p: request.top_p,
             top_k: request.top_k,
+            min_p: request.min_p,
+            penalties,
             seed: request.seed,
         },
         logprobs,
     })
 }
 
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 pub fn to_chunk(chunk: TokenChunk) -> wire::Chunk {
-    let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let finish = match chunk.finish {
         None => wire::FinishReason::Unspecified,
         Some(FinishReason::Stop) => wire::FinishReason::Stop,
@@ -101,6 +125,11 @@ pub fn to_chunk(chunk: TokenChunk) -> wire::Chunk {
             prefill_nanos: nanos(started.prefill),
         }),
         finish: finish.into(),
+        speculation: chunk.speculation.map(|counts| wire::RequestSpeculation {
+            drafts: counts.drafts,
+            drafted_tokens: counts.drafted_tokens,
+            accepted_tokens: counts.accepted_tokens,
+        }),
     }
 }
 
@@ -120,6 +149,11 @@ pub fn from_chunk(chunk: wire::Chunk) -> Option<TokenChunk> {
             prefill: Duration::from_nanos(started.prefill_nanos),
         }),
         finish,
+        speculation: chunk.speculation.map(|counts| RequestSpeculation {
+            drafts: counts.drafts,
+            drafted_tokens: counts.drafted_tokens,
+            accepted_tokens: counts.accepted_tokens.min(counts.drafted_tokens),
+        }),
     })
 }
 
@@ -165,6 +199,8 @@ pub fn from_load(load: &wire::Load) -> FrontendLoad {
 }
 
 pub fn to_status(status: &WorkerStatus) -> wire::Status {
+    let counts = &status.speculation;
+    let positions = counts.positions.iter();
     wire::Status {
         running: status.running,
         waiting: status.waiting,
@@ -178,9 +214,15 @@ pub fn to_status(status: &WorkerStatus) -> wire::Status {
         prompt_tokens: status.prompt_tokens,
         cached_tokens: status.cached_tokens,
         output_tokens: status.output_tokens,
-        drafts: status.speculation.drafts,
-        drafted_tokens: status.speculation.drafted_tokens,
-        accepted_tokens: status.speculation.accepted_tokens,
+        drafts: counts.drafts,
+        drafted_tokens: counts.drafted_tokens,
+        accepted_tokens: counts.accepted_tokens,
+        position_drafted_tokens: positions.clone().map(|one| one.drafted_tokens).collect(),
+        position_accepted_tokens: positions.map(|one| one.accepted_tokens).collect(),
+        draft_nanos: nanos(counts.draft_time),
+        verify_nanos: nanos(counts.verify_time),
+        draft_length: counts.draft_length,
+        step_nanos: nanos(status.step_time),
     }
 }
 
@@ -196,6 +238,7 @@ pub fn from_status(status: &wire::Status) -> WorkerStatus {
         utilization: utilization.unwrap_or(0.0).clamp(0.0, 1.0),
         gpu_memory_used_bytes: status.gpu_memory_used_bytes,
         steps: status.steps,
+        step_time: Duration::from_nanos(status.step_nanos),
         preemptions: status.preemptions,
         prompt_tokens: status.prompt_tokens,
         cached_tokens: status.cached_tokens,
@@ -204,8 +247,24 @@ pub fn from_status(status: &wire::Status) -> WorkerStatus {
             drafts: status.drafts,
             drafted_tokens: status.drafted_tokens,
             accepted_tokens: status.accepted_tokens,
+            positions: from_positions(status),
+            draft_time: Duration::from_nanos(status.draft_nanos),
+            verify_time: Duration::from_nanos(status.verify_nanos),
+            draft_length: status.draft_length,
         },
     }
+}
+
+/// As many as there are of both lists, and never more than a worker of ours has.
+fn from_positions(status: &wire::Status) -> Vec<PositionCounts> {
+    let drafted = status.position_drafted_tokens.iter();
+    let both = drafted.zip(&status.position_accepted_tokens);
+    both.take(DRAFT_POSITIONS)
+        .map(|(&drafted_tokens, &accepted_tokens)| PositionCounts {
+            drafted_tokens,
+            accepted_tokens: accepted_tokens.min(drafted_tokens),
+        })
+        .collect()
 }
 
 /// How a worker's refusal travels.
@@ -280,6 +339,10 @@ mod tests {
             eos_tokens: vec![2],
             temperature: 0.5,
             top_k: Some(3),
+            min_p: 0.05,
+            presence_penalty: 0.5,
+            frequency_penalty: -0.5,
+            repetition_penalty: Some(1.1),
             seed: Some(u64::MAX),
             logprobs: Some(4),
             ..request()
@@ -380,8 +443,10 @@ mod tests {
             Just(Some(FinishReason::Length))
         ];
         let tokens = prop::collection::vec(any::<u32>(), 0..6);
-        (tokens, logprobs, started, finish).prop_map(|(tokens, logprobs, started, finish)| {
-            TokenChunk {
+        let speculation = prop::option::of((1..9_u32, 0..99_u32, 0..99_u32));
+        let parts = (tokens, logprobs, started, finish, speculation);
+        parts.prop_map(
+            |(tokens, logprobs, started, finish, speculation)| TokenChunk {
                 tokens: tokens.into(),
                 logprobs: logprobs
                     .into_iter()
@@ -396,8 +461,13 @@ mod tests {
                     prefill: Duration::from_nanos(prefill),
                 }),
                 finish,
-            }
-        })
+                speculation: speculation.map(|(drafts, kept, lost)| RequestSpeculation {
+                    drafts,
+                    drafted_tokens: kept + lost,
+                    accepted_tokens: kept,
+                }),
+            },
+        )
     }
 
     proptest! {
@@ -418,6 +488,61 @@ mod tests {
         };
         let shares = [f64::NAN, -1.0, 0.25, f64::INFINITY];
         assert_eq!(shares.map(taken), [0.0, 0.0, 0.25, 1.0]);
+    }
+
+    #[test]
+    fn a_status_arrives_as_it_was_sent() {
+        let position = |drafted_tokens, accepted_tokens| PositionCounts {
+            drafted_tokens,
+            accepted_tokens,
+        };
+        let sent = WorkerStatus {
+            running: 1,
+            waiting: 2,
+            active_blocks: 3,
+            cached_blocks: 4,
+            free_blocks: 5,
+            utilization: 0.5,
+            gpu_memory_used_bytes: 6,
+            steps: 7,
+            step_time: Duration::from_nanos(8),
+            preemptions: 9,
+            prompt_tokens: 10,
+            cached_tokens: 11,
+            output_tokens: 12,
+            speculation: SpeculationCounts {
+                drafts: 13,
+                drafted_tokens: 20,
+                accepted_tokens: 15,
+                positions: vec![position(13, 12), position(7, 3)],
+                draft_time: Duration::from_nanos(16),
+                verify_time: Duration::from_nanos(17),
+                draft_length: 2,
+            },
+        };
+        assert_eq!(from_status(&to_status(&sent)), sent);
+        // A worker that says nothing of its drafts made none.
+        assert_eq!(
+            from_status(&wire::Status::default()),
+            WorkerStatus::default()
+        );
+    }
+
+    #[test]
+    fn positions_beyond_reason_are_cut() {
+        let taken = |drafted: &[u64], accepted: &[u64]| {
+            let status = wire::Status {
+                position_drafted_tokens: drafted.to_vec(),
+                position_accepted_tokens: accepted.to_vec(),
+                ..wire::Status::default()
+            };
+            let positions = from_status(&status).speculation.positions;
+            let pair = |one: &PositionCounts| (one.drafted_tokens, one.accepted_tokens);
+            positions.iter().map(pair).collect::<Vec<_>>()
+        };
+        assert_eq!(taken(&[5, 4], &[3]), [(5, 3)]);
+        assert_eq!(taken(&[5], &[6]), [(5, 5)]);
+        assert_eq!(taken(&[1; 99], &[1; 99]).len(), DRAFT_POSITIONS);
     }
 
     #[test]

@@ -84,6 +84,18 @@ fn options() -> Value {
         "n": { "type": ["integer", "null"], "enum": [1, null] },
         "presence_penalty": penalty,
         "frequency_penalty": penalty,
+        "min_p": {
+            "type": ["number", "null"],
+            "minimum": 0,
+            "maximum": 1,
+            "description": "Leaves out tokens less likely than this share of the likeliest."
+        },
+        "repetition_penalty": {
+            "type": ["number", "null"],
+            "minimum": 0.01,
+            "maximum": 100,
+            "description": "Above 1: tokens of the prompt and the answer become less likely."
+        },
         "stop": {
             "oneOf": [
                 text,
@@ -196,24 +208,42 @@ fn answers() -> Value {
             "text_completion",
             choice("text", json!({ "type": "string" }), "CompletionLogprobs"),
         ),
-        "Usage": {
-            "type": "object",
-            "required": ["prompt_tokens", "completion_tokens", "total_tokens"],
-            "properties": {
-                "prompt_tokens": { "type": "integer" },
-                "completion_tokens": { "type": "integer" },
-                "total_tokens": { "type": "integer" },
-                "prompt_tokens_details": {
-                    "type": ["object", "null"],
-                    "properties": {
-                        "cached_tokens": {
-                            "type": "integer",
-                            "description": "Prompt tokens that the engine did not compute."
-                        }
+        "Usage": usage(),
+    })
+}
+
+fn usage() -> Value {
+    json!({
+        "type": "object",
+        "required": ["prompt_tokens", "completion_tokens", "total_tokens"],
+        "properties": {
+            "prompt_tokens": { "type": "integer" },
+            "completion_tokens": { "type": "integer" },
+            "total_tokens": { "type": "integer" },
+            "prompt_tokens_details": {
+                "type": ["object", "null"],
+                "properties": {
+                    "cached_tokens": {
+                        "type": "integer",
+                        "description": "Prompt tokens that the engine did not compute."
                     }
-                },
-            }
-        },
+                }
+            },
+            "completion_tokens_details": {
+                "type": ["object", "null"],
+                "description": "Only where the engine guessed tokens ahead.",
+                "properties": {
+                    "accepted_prediction_tokens": {
+                        "type": "integer",
+                        "description": "Guessed tokens that became part of the answer."
+                    },
+                    "rejected_prediction_tokens": {
+                        "type": "integer",
+                        "description": "Guessed tokens that did not."
+                    }
+                }
+            },
+        }
     })
 }
 

@@ -71,7 +71,7 @@ fn every_reference_leads_somewhere_and_every_schema_is_used() {
 
 #[test]
 fn what_we_serialise_is_what_the_schemas_list() {
-    let usage = Usage::new(1, 2, 3);
+    let usage = Usage::new(1, 2, 3).with_speculation(5, 4);
     listed("Usage", &serde_json::to_value(usage).unwrap());
     let model = Model {
         id: "m".to_owned(),

@@ -10,6 +10,8 @@ use super::value::{OneOrMany, RawExtensions};
 
 /// Stop strings in one request. OpenAI takes 4; engines in the field take more.
 const MAX_STOPS: usize = 16;
+/// One that divides by next to nothing would leave no number of a logit.
+const REPETITION_PENALTY: RangeInclusive<f64> = 0.01..=100.0;
 const CHAT_TOP_LOGPROBS: RangeInclusive<i64> = 0..=20;
 const COMPLETION_LOGPROBS: RangeInclusive<i64> = 0..=5;
 
@@ -28,8 +30,12 @@ pub struct GenerationOptions {
     /// At least 1; `None` where the request switched it off.
     pub top_k: Option<u32>,
     pub seed: Option<i64>,
+    /// 0 to 1.
+    pub min_p: f32,
     pub presence_penalty: f32,
     pub frequency_penalty: f32,
+    /// 0.01 to 100; `None` for none.
+    pub repetition_penalty: Option<f32>,
     /// None of them is empty.
     pub stop: Vec<String>,
     pub stream: bool,
@@ -78,6 +84,8 @@ pub(super) struct RawOptions {
     pub(super) n: Option<i64>,
     pub(super) presence_penalty: Option<f64>,
     pub(super) frequency_penalty: Option<f64>,
+    pub(super) min_p: Option<f64>,
+    pub(super) repetition_penalty: Option<f64>,
     pub(super) stop: Option<OneOrMany>,
     pub(super) stream: Option<bool>,
     pub(super) stream_options: Option<StreamOptions>,
@@ -117,6 +125,13 @@ impl RawOptions {
                 as f32,
             frequency_penalty: penalty("frequency_penalty", self.frequency_penalty)?.unwrap_or(0.0)
                 as f32,
+            min_p: within("min_p", self.min_p, &(0.0..=1.0))?.unwrap_or(0.0) as f32,
+            repetition_penalty: within(
+                "repetition_penalty",
+                self.repetition_penalty,
+                &REPETITION_PENALTY,
+            )?
+            .map(|value| value as f32),
             stop: self.stop.map_or(Ok(Vec::new()), stops)?,
             stream,
             include_usage: asks(|options| options.include_usage),

@@ -72,7 +72,8 @@ fn every_option_arrives() {
     let options = json!({
         "max_tokens": 9, "max_completion_tokens": 7, "min_tokens": 2, "ignore_eos": true,
         "temperature": 0.5, "top_p": 0.25, "top_k": 40, "seed": -3, "n": 1,
-        "presence_penalty": -1.5, "frequency_penalty": 2, "stop": ["a", "b"], "stream": true,
+        "presence_penalty": -1.5, "frequency_penalty": 2, "min_p": 0.125,
+        "repetition_penalty": 1.5, "stop": ["a", "b"], "stream": true,
         "stream_options": { "include_usage": true, "continuous_usage_stats": true, "x": 1 },
         "user": "u", "conversation_id": "c", "unknown": { "deep": [1] },
         "nvext": {
@@ -91,6 +92,8 @@ fn every_option_arrives() {
         seed: Some(-3),
         presence_penalty: -1.5,
         frequency_penalty: 2.0,
+        min_p: 0.125,
+        repetition_penalty: Some(1.5),
         stop: vec!["a".to_owned(), "b".to_owned()],
         stream: true,
         include_usage: true,
@@ -123,6 +126,8 @@ fn null_is_absent() {
         "n",
         "presence_penalty",
         "frequency_penalty",
+        "min_p",
+        "repetition_penalty",
         "stop",
         "stream",
         "stream_options",

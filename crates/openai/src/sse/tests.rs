@@ -133,6 +133,8 @@ fn a_stream_looks_like_this() {
         },
     );
     writer.usage_event(&mut out, &Usage::new(12, 2, 8), None);
+    let guessed = Usage::new(12, 2, 8).with_speculation(3, 1);
+    writer.usage_event(&mut out, &guessed, None);
     done(&mut out);
     expect_test::expect![[r#"
         data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"llama","choices":[{"index":0,"delta":{"role":"assistant","content":"Hel"},"finish_reason":null}]}
@@ -142,6 +144,8 @@ fn a_stream_looks_like_this() {
         data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"llama","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}
 
         data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"llama","choices":[],"usage":{"prompt_tokens":12,"completion_tokens":2,"total_tokens":14,"prompt_tokens_details":{"cached_tokens":8}}}
+
+        data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"llama","choices":[],"usage":{"prompt_tokens":12,"completion_tokens":2,"total_tokens":14,"prompt_tokens_details":{"cached_tokens":8},"completion_tokens_details":{"accepted_prediction_tokens":1,"rejected_prediction_tokens":2}}}
 
         data: [DONE]
 

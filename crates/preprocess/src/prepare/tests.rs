@@ -70,7 +70,8 @@ fn options_are_passed_on() {
     let prepared = EMBEDDED
         .chat(&chat(json!({
             "max_tokens": 5, "min_tokens": 2, "ignore_eos": true, "temperature": 0, "top_p": 0.5,
-            "top_k": 7, "seed": -1, "logprobs": true, "top_logprobs": 3,
+            "top_k": 7, "min_p": 0.25, "presence_penalty": 0.5, "frequency_penalty": -0.5,
+            "repetition_penalty": 1.5, "seed": -1, "logprobs": true, "top_logprobs": 3,
             "nvext": { "cache_salt": "tenant" },
         })))
         .unwrap();
@@ -85,6 +86,12 @@ fn options_are_passed_on() {
             temperature: 0.0,
             top_p: 0.5,
             top_k: Some(7),
+            min_p: 0.25,
+            penalties: Penalties {
+                presence: 0.5,
+                frequency: -0.5,
+                repetition: 1.5,
+            },
             seed: Some(u64::MAX)
         }
     );

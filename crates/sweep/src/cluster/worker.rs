@@ -148,19 +148,21 @@ impl VirtualWorker {
             }
         }
         let batch = self.scheduler.plan(now)?;
-        let (duration, output) = self.executor.simulate(&batch);
+        let (duration, mut output) = self.executor.simulate(&batch);
         let sampling = batch.rows.iter().filter(|row| row.samples());
         self.readers.clear();
         self.readers
             .extend(sampling.map(|row| self.keys[row.sequence.0 as usize]));
-        self.output = Some(output);
         #[expect(clippy::float_cmp, reason = "exactly 1 means the profile's own times")]
         let as_planned = self.speed == 1.0;
-        Some(if as_planned {
-            duration
-        } else {
-            duration.div_f64(self.speed)
-        })
+        let at_speed = |time: Duration| match as_planned {
+            true => time,
+            false => time.div_f64(self.speed),
+        };
+        output.draft_time = at_speed(output.draft_time);
+        output.verify_time = at_speed(output.verify_time);
+        self.output = Some(output);
+        Some(at_speed(duration))
     }
 
     /// Ends the step under way. Its chunks are in their streams when this returns.

@@ -24,6 +24,8 @@ pub(super) struct File {
 pub(super) struct Conversations {
     pub(super) turns: [u32; 2],
     pub(super) starters: Starters,
+    /// Characters after which a live run cuts texts.
+    pub(super) text_limit: Option<u32>,
     pub(super) starter_tokens: [u32; 2],
     pub(super) follow_up_tokens: [u32; 2],
     pub(super) think_time_s: Option<[f64; 2]>,

@@ -12,6 +12,7 @@ pub(super) const STAGE: Stage = Stage {
 const TRTLLM: &[&str] = &["model_name", "engine_type", "worker_id"];
 const WORKER: &[&str] = &["worker_id"];
 const SPECULATION: &[&str] = &["worker_id", "method"];
+const POSITION: &[&str] = &["worker_id", "method", "position"];
 
 metrics! {
     TRTLLM_REQUEST_QUEUE_TIME_SECONDS = Metric::histogram(
@@ -123,5 +124,30 @@ metrics! {
         "homing_speculation_tokens_per_step",
         SPECULATION,
         "Tokens that a sequence gains in a step, on average since the start.",
+    );
+    SPECULATION_POSITION_DRAFTED_TOKENS_TOTAL = Metric::counter(
+        "homing_speculation_position_drafted_tokens_total",
+        POSITION,
+        "Tokens proposed at one position of drafts; the first position is 1.",
+    );
+    SPECULATION_POSITION_ACCEPTED_TOKENS_TOTAL = Metric::counter(
+        "homing_speculation_position_accepted_tokens_total",
+        POSITION,
+        "Tokens at one position of drafts that became part of an answer.",
+    );
+    SPECULATION_DRAFT_SECONDS_TOTAL = Metric::counter(
+        "homing_speculation_draft_seconds_total",
+        SPECULATION,
+        "Time spent on making drafts and on keeping the drafter up to date.",
+    );
+    SPECULATION_VERIFY_SECONDS_TOTAL = Metric::counter(
+        "homing_speculation_verify_seconds_total",
+        SPECULATION,
+        "Time of the forward passes that carried drafts.",
+    );
+    SPECULATION_DRAFT_LENGTH = Metric::gauge(
+        "homing_speculation_draft_length",
+        SPECULATION,
+        "Tokens of the longest draft in the latest step that had one.",
     );
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::catalog::{
     BUILD_INFO, COMPONENT_KV_CACHE_EVENTS_APPLIED, FRONTEND_INFLIGHT_REQUESTS,
     FRONTEND_OUTPUT_TOKENS_TOTAL, FRONTEND_REQUEST_DURATION_SECONDS, FRONTEND_TTFT_WINDOW_SECONDS,
-    ROUTER_DECISIONS_TOTAL, ROUTER_INDEX_BLOCKS,
+    ROUTER_DECISIONS_TOTAL, ROUTER_INDEX_BLOCKS, SPECULATION_DRAFT_SECONDS_TOTAL,
 };
 
 const START: Duration = Duration::ZERO;
@@ -50,6 +50,22 @@ fn families_come_in_catalogue_order_and_cells_by_label() {
             # HELP dynamo_component_kv_cache_events_applied KV events of the worker that the router has processed (a counter).
             # TYPE dynamo_component_kv_cache_events_applied untyped
             dynamo_component_kv_cache_events_applied{status="ok",event_type="stored",worker_id="1"} 3
+        "#]],
+    );
+}
+
+#[test]
+fn counted_time_is_shown_in_seconds() {
+    check(
+        |registry| {
+            let time = registry.time(&SPECULATION_DRAFT_SECONDS_TOTAL, &["1", "ngram"]);
+            time.add(Duration::from_millis(1500));
+            time.add(Duration::from_micros(250));
+        },
+        expect![[r#"
+            # HELP homing_speculation_draft_seconds_total Time spent on making drafts and on keeping the drafter up to date.
+            # TYPE homing_speculation_draft_seconds_total counter
+            homing_speculation_draft_seconds_total{worker_id="1",method="ngram"} 1.50025
         "#]],
     );
 }

@@ -25,6 +25,7 @@ pub(super) fn limits() -> Limits {
         max_context_tokens: 1_000,
         draft_tokens: 0,
         recomputed_blocks: 0,
+        vocabulary: u32::MAX,
         intake_steps: 0,
         resident_bytes: 1_000,
         block_bytes: 10,
@@ -134,6 +135,7 @@ impl World {
         self.last = batch.rows.iter().map(describe).collect();
         let output = StepOutput {
             rows: batch.rows.iter().map(answer).collect(),
+            ..StepOutput::default()
         };
         let output = output.check(&batch).expect("the script keeps the contract");
         self.now += Duration::from_millis(10);

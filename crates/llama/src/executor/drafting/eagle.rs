@@ -18,7 +18,7 @@ use crate::plan::Plan;
 use crate::weights::WeightsError;
 
 #[derive(Debug)]
-pub(super) struct EagleDrafter {
+pub(in crate::executor) struct EagleDrafter {
     head: Head,
     plan: Plan,
     slots: Vec<Option<Ready>>,

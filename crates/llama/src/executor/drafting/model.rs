@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::weights::WeightsError;
 
 #[derive(Debug)]
-pub(super) struct ModelDrafter {
+pub(in crate::executor) struct ModelDrafter {
     model: Model,
     plan: Plan,
     /// For the sequence in each slot, how many of its tokens are computed.
@@ -45,12 +45,7 @@ impl ModelDrafter {
         }
     }
 
-    pub(super) fn draft(
-        &mut self,
-        input: &StepInput,
-        room: &[usize],
-        drafts: &mut [Vec<TokenId>],
-    ) {
+    pub(super) fn draft(&mut self, input: &StepInput, room: &[usize], drafts: &mut [Vec<TokenId>]) {
         for (row, room) in input.rows.iter().zip(room) {
             // What is guessed from has to be computed; a prompt is, guesses or not.
             if row.count > 1 || *room > 0 {
@@ -62,7 +57,13 @@ impl ModelDrafter {
         for guess in 0..most {
             self.plan.clear();
             let asked = |(_, room): &(_, &usize)| **room > guess;
-            for (index, (row, _)) in input.rows.iter().zip(room).enumerate().filter(|(_, row)| asked(row)) {
+            for (index, (row, _)) in input
+                .rows
+                .iter()
+                .zip(room)
+                .enumerate()
+                .filter(|(_, row)| asked(row))
+            {
                 let end = row.start + row.count;
                 let last = match drafts[index].last() {
                     Some(last) => *last,
@@ -73,7 +74,10 @@ impl ModelDrafter {
                 self.slots[row.slot] = Some((row.sequence, end + guess));
             }
             self.model.forward(&self.plan);
-            let rows = drafts.iter_mut().zip(room).filter(|(_, room)| **room > guess);
+            let rows = drafts
+                .iter_mut()
+                .zip(room)
+                .filter(|(_, room)| **room > guess);
             for (output, (drafts, _)) in rows.enumerate() {
                 drafts.push(best(self.model.logits(output)));
             }

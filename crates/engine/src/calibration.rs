@@ -1,0 +1,207 @@
+//! What an executor's steps take, measured, and the constants of a profile that follow.
+//!
+//! The steps are those that a scheduler makes: sequences that decode, a piece of a prompt, and
+//! both at once. From their times follow the constants of [`Timing`] that explain them best, so
+//! that a simulation can say what a machine would do, and by how much the constants are off.
+
+mod fit;
+mod profile;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use contract::{Clock, GenerateRequest, HashSeed, OutputLimits, RequestId, Sampling, TokenId};
+
+use crate::block_pool::BlockId;
+use crate::executor::{Batch, Executor, ExecutorError, Limits, Phase, Row, SequenceId};
+use crate::sim::timing::StepLoad;
+
+pub use self::fit::{Fit, fit};
+pub use self::profile::{Facts, profile};
+
+/// Ids that every vocabulary has; which they are does not matter to a step's time.
+const TOKENS: std::ops::Range<TokenId> = 1..64;
+
+/// One kind of step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Sequences that decode.
+    pub decoding: usize,
+    /// Tokens that each of them has in the cache.
+    pub context: usize,
+    /// Tokens of a prompt that are computed in the same step.
+    pub prefill: usize,
+    /// How many of that prompt are in the cache already.
+    pub prefilled: usize,
+}
+
+/// A kind of step and what it took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measurement {
+    pub shape: Shape,
+    pub load: StepLoad,
+    /// The median.
+    pub seconds: f64,
+}
+
+impl Shape {
+    fn decode(decoding: usize, context: usize) -> Self {
+        Self {
+            decoding,
+            context,
+            prefill: 0,
+            prefilled: 0,
+        }
+    }
+
+    fn tokens(&self) -> usize {
+        self.decoding + self.prefill
+    }
+
+    fn longest(&self) -> usize {
+        (self.context + 1).max(self.prefilled + self.prefill)
+    }
+
+    fn fits(&self, limits: &Limits) -> bool {
+        let prompts = usize::from(self.prefill > 0);
+        let blocks = self.decoding * limits.blocks_for(self.context + 1)
+            + limits.blocks_for(self.prefilled + self.prefill);
+        self.decoding + prompts <= limits.slots as usize
+            && self.tokens() <= limits.max_step_tokens as usize
+            && self.longest() < limits.max_context_tokens as usize
+            && blocks <= limits.total_blocks as usize
+    }
+}
+
+/// The kinds of steps that tell an executor's constants apart, as far as it can run them.
+pub fn shapes(limits: &Limits) -> Vec<Shape> {
+    let mut shapes = Vec::new();
+    for context in [64, 512, 1536] {
+        shapes.extend([1, 2, 4, 8, 16, 64].map(|rows| Shape::decode(rows, context)));
+    }
+    for prefilled in [0, 512, 1536] {
+        shapes.extend([8, 16, 32, 64, 128, 256, 1024].map(|prefill| Shape {
+            prefill,
+            prefilled,
+            ..Shape::decode(0, 0)
+        }));
+    }
+    for decoding in [1, 3, 7] {
+        shapes.extend([32, 128, 512].map(|prefill| Shape {
+            prefill,
+            prefilled: 0,
+            ..Shape::decode(decoding, 512)
+        }));
+    }
+    shapes.retain(|shape| shape.fits(limits));
+    shapes
+}
+
+/// Seconds that steps of this kind take on `executor`, each time it was run.
+pub async fn measure(
+    executor: &mut impl Executor,
+    shape: Shape,
+    repeats: usize,
+) -> Result<(StepLoad, Vec<f64>), ExecutorError> {
+    let limits = executor.limits();
+    let sequences = Sequences::new(shape, &limits);
+    let batch = sequences.batch();
+    let clock = Clock::start();
+    let mut seconds = Vec::with_capacity(repeats);
+    // The first makes room and is not counted.
+    for repeat in 0..=repeats {
+        let began = clock.now();
+        executor.step(&batch).await?;
+        if repeat > 0 {
+            seconds.push((clock.now() - began).as_secs_f64());
+        }
+    }
+    Ok((StepLoad::of(&batch), seconds))
+}
+
+/// The middle one of several times.
+pub fn median(mut seconds: Vec<f64>) -> f64 {
+    seconds.sort_unstable_by(f64::total_cmp);
+    seconds.get(seconds.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// What a batch of a shape borrows from.
+struct Sequences {
+    shape: Shape,
+    requests: Vec<GenerateRequest>,
+    tokens: Vec<TokenId>,
+    blocks: Vec<Vec<BlockId>>,
+}
+
+impl Sequences {
+    fn new(shape: Shape, limits: &Limits) -> Self {
+        let lengths = std::iter::repeat_n(shape.context + 1, shape.decoding)
+            .chain((shape.prefill > 0).then_some(shape.prefilled + shape.prefill));
+        let tokens: Vec<TokenId> = TOKENS.cycle().take(shape.longest()).collect();
+        let mut free = 0..limits.total_blocks;
+        let (mut requests, mut blocks) = (Vec::new(), Vec::new());
+        for length in lengths {
+            let needed = limits.blocks_for(length);
+            blocks.push(free.by_ref().take(needed).map(BlockId).collect());
+            requests.push(request(&tokens[..length]));
+        }
+        Self {
+            shape,
+            requests,
+            tokens,
+            blocks,
+        }
+    }
+
+    fn batch(&self) -> Batch<'_> {
+        let shape = self.shape;
+        let rows = self.requests.iter().enumerate().map(|(slot, request)| {
+            let length = request.prompt.len();
+            let decodes = slot < shape.decoding;
+            let start = if decodes {
+                shape.context
+            } else {
+                shape.prefilled
+            };
+            Row {
+                sequence: SequenceId(slot as u64),
+                slot,
+                phase: if decodes {
+                    Phase::Decode
+                } else {
+                    Phase::Prefill
+                },
+                request,
+                tokens: &self.tokens[..length],
+                start,
+                count: length - start,
+                drafts: 0,
+                blocks: &self.blocks[slot],
+            }
+        });
+        Batch {
+            rows: rows.collect(),
+        }
+    }
+}
+
+fn request(tokens: &[TokenId]) -> GenerateRequest {
+    GenerateRequest {
+        id: RequestId::new("calibration"),
+        prompt: tokens.into(),
+        answered: Arc::default(),
+        hash_seed: HashSeed::BASE,
+        limits: OutputLimits {
+            max_tokens: 1,
+            min_tokens: 0,
+            ignore_eos: true,
+            eos_tokens: Arc::default(),
+        },
+        sampling: Sampling {
+            temperature: 0.0,
+            ..Sampling::default()
+        },
+        logprobs: None,
+    }
+}

@@ -1,0 +1,170 @@
+//! The constants that explain measured steps best.
+//!
+//! A step's time is a sum of terms, but for one: reading weights and computing hide behind each
+//! other, and only the longer counts. Once it is known for each step which one that is, the best
+//! constants follow from linear equations; from the constants follows again which one it is.
+//! A few rounds settle that. Errors are relative, so that short steps count as much as long ones.
+
+use super::Measurement;
+use crate::sim::timing::{StepLoad, Timing};
+
+const CONSTANTS: usize = 5;
+/// Rounds after which nothing changes any more.
+const ROUNDS: usize = 50;
+/// Steps of more tokens are taken to be busy computing at first.
+const MANY_TOKENS: u64 = 32;
+
+type Constants = [f64; CONSTANTS];
+
+/// Constants and how well they explain what they were made from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fit {
+    pub timing: Timing,
+    /// Half of the steps are off by no more, as a share of their time.
+    pub median_error: f64,
+    pub worst_error: f64,
+}
+
+/// The constants that explain the measurements best; none of them is below 0.
+pub fn fit(measurements: &[Measurement]) -> Fit {
+    let mut computing: Vec<bool> = measurements
+        .iter()
+        .map(|measured| measured.load.computed_tokens > MANY_TOKENS)
+        .collect();
+    let mut best: Option<(f64, Timing)> = None;
+    for _ in 0..ROUNDS {
+        let timing = timing(solve(measurements, &computing));
+        let error = measurements
+            .iter()
+            .map(|measured| off(&timing, measured).powi(2))
+            .sum();
+        if best.is_none_or(|(least, _)| error < least) {
+            best = Some((error, timing));
+        }
+        let next: Vec<bool> = measurements
+            .iter()
+            .map(|measured| measured.load.computed_tokens as f64 * timing.per_token > timing.base)
+            .collect();
+        if next == computing {
+            break;
+        }
+        computing = next;
+    }
+    let timing = best.map_or_else(|| timing([0.0; CONSTANTS]), |(_, timing)| timing);
+    let mut errors: Vec<f64> = measurements
+        .iter()
+        .map(|measured| off(&timing, measured).abs())
+        .collect();
+    errors.sort_unstable_by(f64::total_cmp);
+    Fit {
+        timing,
+        median_error: errors.get(errors.len() / 2).copied().unwrap_or(0.0),
+        worst_error: errors.last().copied().unwrap_or(0.0),
+    }
+}
+
+/// By which share of a step's time the constants miss it.
+fn off(timing: &Timing, measured: &Measurement) -> f64 {
+    timing.step(&measured.load).as_secs_f64() / measured.seconds - 1.0
+}
+
+fn timing(constants: Constants) -> Timing {
+    let [
+        base,
+        per_token,
+        per_sequence,
+        per_context_token,
+        attention_per_pair,
+    ] = constants;
+    Timing {
+        base,
+        per_token,
+        per_sequence,
+        per_context_token,
+        wide_batch: 0.0,
+        narrow_rows: u32::MAX,
+        attention_per_pair,
+        draft_per_token: 0.0,
+        verify_per_token: 0.0,
+    }
+}
+
+/// What each constant is multiplied with in a step.
+fn amounts(load: &StepLoad, computing: bool) -> Constants {
+    let [reads, computes] = match computing {
+        true => [0.0, load.computed_tokens as f64],
+        false => [1.0, 0.0],
+    };
+    [
+        reads,
+        computes,
+        load.rows as f64,
+        load.context_tokens as f64,
+        load.attention_pairs as f64,
+    ]
+}
+
+/// Least squares of relative errors. A constant that would be below 0 is 0, and the others are
+/// sought again.
+fn solve(measurements: &[Measurement], computing: &[bool]) -> Constants {
+    let mut wanted = [true; CONSTANTS];
+    loop {
+        let mut matrix = [[0.0; CONSTANTS + 1]; CONSTANTS];
+        for (measured, computing) in measurements.iter().zip(computing) {
+            let amounts = amounts(&measured.load, *computing);
+            let relative = amounts.map(|amount| amount / measured.seconds);
+            for (row, left) in matrix.iter_mut().zip(relative) {
+                for (cell, right) in row.iter_mut().zip(relative.iter().chain(&[1.0])) {
+                    *cell += left * right;
+                }
+            }
+        }
+        let constants = eliminate(matrix, wanted);
+        let least = (0..CONSTANTS).min_by(|a, b| constants[*a].total_cmp(&constants[*b]));
+        match least {
+            Some(least) if constants[least] < 0.0 => wanted[least] = false,
+            _ => return constants,
+        }
+    }
+}
+
+/// Gauss and Jordan's elimination over the wanted unknowns; the others, and those that nothing
+/// is known of, are 0.
+fn eliminate(
+    mut matrix: [[f64; CONSTANTS + 1]; CONSTANTS],
+    wanted: [bool; CONSTANTS],
+) -> Constants {
+    // In units in which each equation's own unknown has the factor 1.
+    let scale: Constants = std::array::from_fn(|i| match matrix[i][i] > 0.0 && wanted[i] {
+        true => 1.0 / matrix[i][i].sqrt(),
+        false => 0.0,
+    });
+    for (i, row) in matrix.iter_mut().enumerate() {
+        for (j, cell) in row.iter_mut().enumerate() {
+            *cell *= scale[i] * scale.get(j).unwrap_or(&1.0);
+        }
+    }
+    let mut is_solved = [false; CONSTANTS];
+    for pivot in 0..CONSTANTS {
+        // What is left of an equation that says nothing new is rounding.
+        if matrix[pivot][pivot] < 1e-10 {
+            continue;
+        }
+        is_solved[pivot] = true;
+        let chosen = matrix[pivot].map(|cell| cell / matrix[pivot][pivot]);
+        for (i, row) in matrix.iter_mut().enumerate() {
+            let factor = row[pivot];
+            if i == pivot {
+                *row = chosen;
+            } else {
+                for (cell, other) in row.iter_mut().zip(chosen) {
+                    *cell -= factor * other;
+                }
+            }
+        }
+    }
+    std::array::from_fn(|i| match is_solved[i] {
+        true => matrix[i][CONSTANTS] * scale[i],
+        false => 0.0,
+    })
+}

@@ -1,0 +1,172 @@
+//! What is counted of drafts, for the worker and for each request.
+
+use contract::{PositionCounts, RequestSpeculation, TokenStream};
+
+use super::*;
+
+const DRAFTS: u32 = 4;
+
+/// What one step of decoding says, and how many tokens were drafted for it.
+type Said<'a> = (&'a [TokenId], usize);
+
+/// A world after the prefill of one request, which says token 1.
+fn speculating(max_tokens: u32) -> (World, TokenStream) {
+    let mut world = World::new(Limits {
+        draft_tokens: DRAFTS,
+        ..limits()
+    });
+    let stream = world.submit(request(&[1, 2, 3], max_tokens));
+    say(&mut world, (&[1], 0));
+    (world, stream)
+}
+
+fn say(world: &mut World, (tokens, drafted): Said<'_>) {
+    let batch = world.scheduler.plan(world.now).unwrap();
+    let output = StepOutput {
+        rows: vec![RowOutput {
+            tokens: SmallVec::from_slice(tokens),
+            logprobs: Vec::new(),
+            drafted,
+        }],
+        draft_time: Duration::from_millis(drafted as u64),
+        verify_time: Duration::from_millis(if drafted > 0 { 7 } else { 0 }),
+    };
+    let output = output.check(&batch).expect("the script keeps the contract");
+    world.now += Duration::from_millis(10);
+    world.scheduler.commit(output, world.now);
+    world.hear();
+    world.scheduler.deliver();
+}
+
+/// Plays `steps` and compares drafted and accepted tokens by position. The request's own
+/// figures must add up to the same.
+#[track_caller]
+fn check(max_tokens: u32, steps: &[Said<'_>], expected: &[(u64, u64)]) {
+    let (mut world, mut stream) = speculating(max_tokens);
+    for &said in steps {
+        say(&mut world, said);
+    }
+    let counts = world.scheduler.status().speculation;
+    let positions: Vec<_> = counts
+        .positions
+        .iter()
+        .map(|one: &PositionCounts| (one.drafted_tokens, one.accepted_tokens))
+        .collect();
+    assert_eq!(positions, expected, "{steps:?}");
+    let drafts = steps.iter().filter(|(_, drafted)| *drafted > 0).count();
+    let drafted: u64 = expected.iter().map(|(drafted, _)| drafted).sum();
+    let accepted: u64 = expected.iter().map(|(_, accepted)| accepted).sum();
+    assert_eq!(counts.drafts, drafts as u64);
+    assert_eq!(
+        (counts.drafted_tokens, counts.accepted_tokens),
+        (drafted, accepted)
+    );
+
+    let mut answer = 0;
+    let mut told = None;
+    while let Some(chunk) = stream.try_next() {
+        let chunk = chunk.expect("no request fails here");
+        answer += chunk.tokens.len() as u64;
+        assert!(told.is_none() && (chunk.speculation.is_none() || chunk.finish.is_some()));
+        told = chunk.speculation;
+    }
+    let own = RequestSpeculation {
+        drafts: drafts as u32,
+        drafted_tokens: drafted as u32,
+        accepted_tokens: accepted as u32,
+    };
+    assert!(
+        accepted < answer,
+        "each step says a token of its own or ends"
+    );
+    let ended = world.scheduler.is_idle();
+    assert_eq!(told, (ended && drafts > 0).then_some(own), "{steps:?}");
+}
+
+#[test]
+fn tokens_are_counted_by_their_place_in_the_draft() {
+    check(9, &[(&[2], 0), (&[3], 0)], &[]);
+    check(9, &[(&[2], 1)], &[(1, 0)]);
+    check(9, &[(&[2], 3)], &[(1, 0), (1, 0), (1, 0)]);
+    check(9, &[(&[2, 3], 3)], &[(1, 1), (1, 0), (1, 0)]);
+    check(9, &[(&[2, 3, 4], 2)], &[(1, 1), (1, 1)]);
+    check(
+        20,
+        &[
+            (&[2, 3, 4], 3),
+            (&[5], 1),
+            (&[6], 0),
+            (&[7, 8, 9, 10, 11], 4),
+        ],
+        &[(3, 2), (2, 2), (2, 1), (1, 1)],
+    );
+}
+
+#[test]
+fn a_request_is_told_at_its_end() {
+    check(4, &[(&[2, 3], 2), (&[4], 0)], &[(1, 1), (1, 0)]);
+    check(2, &[(&[2], 0)], &[]);
+}
+
+#[test]
+fn nothing_counts_as_kept_that_was_not_said() {
+    // The end in place of the second draft, and in place of the first.
+    check(9, &[(&[2, EOS], 3)], &[(1, 1), (1, 0), (1, 0)]);
+    check(9, &[(&[EOS], 3)], &[(1, 0), (1, 0), (1, 0)]);
+    // Drafts behind the end.
+    check(9, &[(&[2, EOS, 4, 5], 3)], &[(1, 1), (1, 0), (1, 0)]);
+    check(9, &[(&[EOS, 3, 4], 2)], &[(1, 0), (1, 0)]);
+    // The length limit leaves room for two of them, and the last is none of the drafts.
+    check(3, &[(&[2, 3], 1)], &[(1, 1)]);
+}
+
+#[test]
+fn the_time_of_drafts_and_the_length_in_use_are_told() {
+    let (mut world, _stream) = speculating(20);
+    let told = |world: &World| {
+        let status = world.scheduler.status();
+        let counts = status.speculation;
+        let times = [status.step_time, counts.draft_time, counts.verify_time];
+        (times.map(|time| time.as_millis()), counts.draft_length)
+    };
+    assert_eq!(told(&world), ([10, 0, 0], 0));
+    say(&mut world, (&[2], 3));
+    assert_eq!(told(&world), ([20, 3, 7], 3));
+    say(&mut world, (&[3], 1));
+    assert_eq!(told(&world), ([30, 4, 14], 1));
+    say(&mut world, (&[4], 0));
+    assert_eq!(
+        told(&world),
+        ([40, 4, 14], 1),
+        "a pause is no change of mind"
+    );
+}
+
+#[test]
+fn a_preempted_request_keeps_its_figures() {
+    let mut world = World::new(Limits {
+        draft_tokens: 2,
+        total_blocks: 8,
+        slots: 2,
+        ..limits()
+    });
+    let mut streams = [1, 2].map(|seed| {
+        let mut asked = request(&[seed; 8], 20);
+        asked.limits.ignore_eos = true;
+        world.submit(asked)
+    });
+    world.run();
+    let status = world.scheduler.status();
+    assert!(status.preemptions > 0, "two of up to seven blocks each");
+    let mut total = RequestSpeculation::default();
+    for stream in &mut streams {
+        while let Some(chunk) = stream.try_next() {
+            total.add(chunk.unwrap().speculation.unwrap_or_default());
+        }
+    }
+    let counts = status.speculation;
+    assert_eq!(
+        [total.drafts, total.drafted_tokens, total.accepted_tokens].map(u64::from),
+        [counts.drafts, counts.drafted_tokens, counts.accepted_tokens]
+    );
+}

@@ -1,0 +1,275 @@
+//! Workers that compute a model on this machine's processor.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use contract::{GpuSpec, Hashing, ModelName, WorkerCard, WorkerId};
+use llama::{
+    Checkpoint, DraftSource, ExecutorOptions, HeadFiles, Isa, LlamaExecutor, LoadedHead,
+    LoadedWeights, Model, ModelOptions,
+};
+use preprocess::Preprocessor;
+
+use super::{Asked, model_path, preprocessor};
+use crate::args::{LlamaArgs, SpeculationChoice};
+use crate::print;
+
+/// Workers unless told otherwise: enough for routing to matter.
+pub(super) const WORKERS: u32 = 3;
+/// Contexts are cut here unless told otherwise: memory grows with them.
+const CONTEXT: usize = 8192;
+/// Tokens to a block.
+const BLOCK: u32 = 32;
+/// Loading is announced from here on.
+const LARGE_MODEL: u64 = 500 << 20;
+
+/// A model and how workers run it.
+#[derive(Debug)]
+pub(crate) struct Llama {
+    model: ModelName,
+    weights: LoadedWeights,
+    options: ExecutorOptions,
+}
+
+impl Llama {
+    /// Opens the model that the options name and loads its weights.
+    pub(crate) fn read(asked: Asked<'_>) -> anyhow::Result<(Self, Preprocessor)> {
+        let path = model_path(asked.model)?.context(
+            "--engine llama needs a model: --model smollm2 (see `homing model list`), or --model-path",
+        )?;
+        let checkpoint = Checkpoint::open(&path)?;
+        let speculation = draft_source(asked.llama, (&path, &checkpoint))?;
+        let options = options(&checkpoint, asked, speculation)?;
+        check_memory(&checkpoint, &options, asked.workers.unwrap_or(WORKERS))?;
+        let preprocessor = preprocessor(asked.model, options.model.context as u32)?;
+        let total = checkpoint.stored_bytes();
+        let mut done = 0;
+        let mut told = 0;
+        let weights = LoadedWeights::load(&checkpoint, &mut |bytes| {
+            done += bytes;
+            let percent = 100 * done / total.max(1);
+            // Large models take a while; small ones are there before a line is read.
+            if percent >= told + 20 && total > LARGE_MODEL {
+                told = percent;
+                print::note(format_args!("loading {}: {percent} %", path.display()));
+            }
+        })?;
+        let named = asked
+            .model
+            .model
+            .as_ref()
+            .filter(|name| !Path::new(name).exists());
+        let name = asked.model.model_name.as_ref().or(named);
+        let name = name.unwrap_or(&checkpoint.config().name);
+        let llama = Llama {
+            model: ModelName::new(name),
+            weights,
+            options,
+        };
+        Ok((llama, preprocessor))
+    }
+
+    pub(crate) fn model(&self) -> &ModelName {
+        &self.model
+    }
+
+    pub(crate) fn options(&self) -> &ExecutorOptions {
+        &self.options
+    }
+
+    pub(super) fn block_size(&self) -> u32 {
+        self.options.model.block_size as u32
+    }
+
+    /// What a number of workers is, in words.
+    pub(super) fn describe(&self, workers: u32) -> String {
+        let ModelOptions { threads, isa, .. } = &self.options.model;
+        format!(
+            "{workers} worker(s) that compute it on the CPU ({threads} thread(s) each, {})",
+            isa.as_str()
+        )
+    }
+
+    /// What a worker computes with.
+    pub(crate) fn executor(&self) -> anyhow::Result<LlamaExecutor> {
+        Ok(LlamaExecutor::new(&self.weights, self.options.clone())?)
+    }
+
+    pub(super) fn card(&self, id: WorkerId, name: &str) -> WorkerCard {
+        let ExecutorOptions {
+            slots,
+            model,
+            speculation,
+            ..
+        } = &self.options;
+        let cache = Model::block_bytes(self.weights.config(), model.block_size) * model.blocks;
+        WorkerCard {
+            id,
+            name: name.to_owned(),
+            model: self.model.clone(),
+            block_size: model.block_size as u32,
+            total_blocks: model.blocks as u32,
+            slots: *slots as u32,
+            max_step_tokens: model.step_tokens as u32,
+            max_context_tokens: model.context as u32,
+            gpu: GpuSpec {
+                kind: format!("CPU thread ({})", model.isa.as_str()),
+                count: model.threads as u32,
+                memory_bytes: (self.weights.bytes() + cache) as u64,
+            },
+            engine: "llama".to_owned(),
+            simulated: false,
+            logprobs: true,
+            speculation: speculation.as_str().to_owned(),
+            hashing: Hashing::default(),
+        }
+    }
+}
+
+/// Where guesses come from; whatever it is must fit the model.
+fn draft_source(
+    args: &LlamaArgs,
+    (path, target): (&Path, &Checkpoint),
+) -> anyhow::Result<DraftSource> {
+    let named = || {
+        let name = args.draft_model.as_ref();
+        let name = name.context("--speculation draft and eagle3 need --draft-model")?;
+        anyhow::Ok(crate::model::store()?.resolve(name)?.path)
+    };
+    if args.draft_model.is_some()
+        && matches!(
+            args.speculation,
+            SpeculationChoice::None | SpeculationChoice::Ngram
+        )
+    {
+        bail!("--draft-model is for --speculation draft or eagle3");
+    }
+    Ok(match args.speculation {
+        SpeculationChoice::None => DraftSource::None,
+        SpeculationChoice::Ngram => DraftSource::Ngram,
+        SpeculationChoice::Draft => {
+            let draft_path = named()?;
+            let draft = Checkpoint::open(&draft_path)?;
+            same_vocabulary((path, target), (&draft_path, &draft))?;
+            DraftSource::Model(LoadedWeights::load(&draft, &mut |_| ())?)
+        }
+        SpeculationChoice::Eagle3 => {
+            let head = HeadFiles::open(&named()?)?;
+            DraftSource::Eagle3(LoadedHead::load(&head, target.config())?)
+        }
+    })
+}
+
+/// A draft in another vocabulary would guess words that are not meant.
+fn same_vocabulary(
+    target: (&Path, &Checkpoint),
+    draft: (&Path, &Checkpoint),
+) -> anyhow::Result<()> {
+    let pieces = |(path, checkpoint): (&Path, &Checkpoint)| -> anyhow::Result<serde_json::Value> {
+        let json = match checkpoint.tokenizer()? {
+            Some(text) => text.tokenizer_json,
+            None => {
+                let path = path.join("tokenizer.json");
+                std::fs::read_to_string(&path).with_context(|| path.display().to_string())?
+            }
+        };
+        let mut json: serde_json::Value = serde_json::from_str(&json)?;
+        Ok(json["model"]["vocab"].take())
+    };
+    if pieces(target)? != pieces(draft)? {
+        bail!(
+            "--draft-model {} has another vocabulary than {}",
+            draft.0.display(),
+            target.0.display()
+        );
+    }
+    if draft.1.config().vocabulary > target.1.config().vocabulary {
+        bail!(
+            "--draft-model {} knows more tokens than the model",
+            draft.0.display()
+        );
+    }
+    Ok(())
+}
+
+fn options(
+    checkpoint: &Checkpoint,
+    asked: Asked<'_>,
+    speculation: DraftSource,
+) -> anyhow::Result<ExecutorOptions> {
+    let (args, shape) = (asked.llama, checkpoint.config());
+    let context = match args.context {
+        Some(context) if context > shape.context => bail!(
+            "--context {context} is more than the {} tokens that {} was made for",
+            shape.context,
+            shape.name
+        ),
+        Some(context) => context,
+        None => shape.context.min(CONTEXT),
+    };
+    let block_size = asked.block_size.unwrap_or(BLOCK) as usize;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = asked.workers.unwrap_or(WORKERS) as usize;
+    let block_bytes = Model::block_bytes(shape, block_size) + speculation.block_bytes(block_size);
+    let blocks = (args.kv_cache_mb << 20) / block_bytes;
+    if blocks * block_size < context {
+        bail!(
+            "--kv-cache-mb {} holds {} tokens, less than one context of {context}: give more, or a smaller --context",
+            args.kv_cache_mb,
+            blocks * block_size
+        );
+    }
+    let (drafts, slots) = (args.draft_tokens as usize, args.slots as usize);
+    Ok(ExecutorOptions {
+        slots,
+        model: ModelOptions {
+            block_size,
+            blocks,
+            step_tokens: args.max_step_tokens.max(slots),
+            outputs: slots * (1 + drafts),
+            context,
+            threads: args
+                .threads
+                .map_or((cores / workers).max(1), |threads| threads as usize),
+            isa: Isa::detect(),
+            taps: Vec::new(),
+        },
+        speculation,
+        drafts,
+    })
+}
+
+/// Refuses what this machine cannot hold, while there is still somebody to tell.
+fn check_memory(
+    checkpoint: &Checkpoint,
+    options: &ExecutorOptions,
+    workers: u32,
+) -> anyhow::Result<()> {
+    let Some(available) = available_memory() else {
+        return Ok(());
+    };
+    let size = options.model.block_size;
+    let block =
+        Model::block_bytes(checkpoint.config(), size) + options.speculation.block_bytes(size);
+    let cache = (options.model.blocks * block) as u64 * u64::from(workers);
+    let weights = checkpoint.stored_bytes();
+    if weights + cache > available {
+        bail!(
+            "{} MB of weights and {} MB of KV cache for {workers} worker(s) do not fit into the {} MB of memory that are free: see --kv-cache-mb",
+            weights >> 20,
+            cache >> 20,
+            available >> 20
+        );
+    }
+    Ok(())
+}
+
+/// As Linux tells it; nothing elsewhere.
+fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("MemAvailable:"))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes << 10)
+}
