@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use ts_rs::TS;
 
 /// Identifies a worker for as long as it is a member.
@@ -118,6 +118,7 @@ pub struct WorkerStatus {
     pub gpu_memory_used_bytes: u64,
     pub steps: u64,
     /// Time from a step's plan to its result, over all steps.
+    #[serde(rename = "step_seconds", serialize_with = "seconds")]
     pub step_time: Duration,
     pub preemptions: u64,
     /// Prompt tokens admitted, and how many of them came out of the cache.
@@ -143,8 +144,10 @@ pub struct SpeculationCounts {
     /// draft so far, and never longer than [`DRAFT_POSITIONS`].
     pub positions: Vec<PositionCounts>,
     /// Spent on making drafts and on keeping the drafter up to date.
+    #[serde(rename = "draft_seconds", serialize_with = "seconds")]
     pub draft_time: Duration,
     /// Spent on the target's forward passes that carried drafts.
+    #[serde(rename = "verify_seconds", serialize_with = "seconds")]
     pub verify_time: Duration,
     /// Tokens of the longest draft in the latest step that had one; 0 before the first.
     pub draft_length: u32,
@@ -175,6 +178,10 @@ impl SpeculationCounts {
             position.accepted_tokens += u64::from(index < accepted);
         }
     }
+}
+
+fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64())
 }
 
 /// Names a frontend for the life of its process.

@@ -92,6 +92,11 @@ impl Worker {
         self.engine.status()
     }
 
+    /// Waits until the engine has stopped by itself, which it only does when it cannot go on.
+    pub async fn failed(&self) {
+        self.tasks.wait().await;
+    }
+
     /// Refuses new requests, waits until the running ones are done, and withdraws the
     /// worker's metrics.
     pub async fn drain(self) {
@@ -118,5 +123,67 @@ impl WorkerLink for LocalLink {
 
     fn reset_cache(&self) -> LinkFuture<'_, ()> {
         Box::pin(self.engine.reset_cache())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use contract::{HashSeed, OutputLimits, RequestId, Sampling, WorkerId};
+    use engine::sim::Profile;
+    use engine::{Batch, ExecutorError, Limits, StepOutput};
+
+    use super::*;
+
+    /// Cannot do a single step.
+    struct Broken(Limits);
+
+    impl Executor for Broken {
+        fn limits(&self) -> Limits {
+            self.0.clone()
+        }
+
+        async fn step(&mut self, _: &Batch<'_>) -> Result<StepOutput, ExecutorError> {
+            Err(ExecutorError::Device {
+                detail: "broken".to_owned(),
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_runs_a_worker_hears_that_its_engine_failed() {
+        let profile = Profile::named("zero-delay").unwrap();
+        let card = profile.card(WorkerId(1), "one");
+        let context = WorkerContext {
+            clock: Clock::start(),
+            registry: Registry::new(),
+            epoch: 1,
+        };
+        let (worker, member) = Worker::start(card, Broken(profile.limits()), &context);
+        let patience = std::time::Duration::from_secs(60);
+        assert!(
+            tokio::time::timeout(patience, worker.failed())
+                .await
+                .is_err()
+        );
+        let request = GenerateRequest {
+            id: RequestId::new("r"),
+            prompt: Arc::new([1]),
+            answered: Arc::default(),
+            hash_seed: HashSeed::BASE,
+            limits: OutputLimits {
+                max_tokens: 1,
+                min_tokens: 0,
+                ignore_eos: false,
+                eos_tokens: Arc::default(),
+            },
+            sampling: Sampling::default(),
+            logprobs: None,
+        };
+        let mut stream = member.link.generate(request).await.unwrap();
+        let error = stream.next().await.unwrap().unwrap_err();
+        assert!(error.to_string().contains("broken"), "{error}");
+        worker.failed().await;
     }
 }

@@ -77,7 +77,17 @@ async fn serve(args: WorkerArgs) -> anyhow::Result<()> {
         ));
     }
     let registered = register(&args, &registration, &tasks)?;
-    signals.next().await;
+    tokio::select! {
+        () = signals.next() => {}
+        () = worker.failed() => {
+            // Whoever looks for workers need not find this one, and whoever runs it must know.
+            if let Some(registered) = registered {
+                registered.withdraw().await;
+            }
+            tasks.stop.cancel();
+            bail!("the engine cannot go on; its last words are in the log");
+        }
+    }
     print::line(format_args!(
         "finishing {} running request(s) ...",
         service.requests()
