@@ -11,6 +11,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use contract::random::Random;
 use contract::{Clock, GenerateRequest, HashSeed, OutputLimits, RequestId, Sampling, TokenId};
 
 use crate::block_pool::BlockId;
@@ -98,26 +99,43 @@ pub fn shapes(limits: &Limits) -> Vec<Shape> {
     shapes
 }
 
-/// Seconds that steps of this kind take on `executor`, each time it was run.
+/// What steps of each shape take on `executor`: their load, and seconds for each round.
+///
+/// A round is all shapes in an order of its own. Workers that are measured side by side with
+/// different seeds therefore meet as they do when they serve: one decodes while another reads a
+/// prompt. `tell` hears of each round that begins.
 pub async fn measure(
     executor: &mut impl Executor,
-    shape: Shape,
-    repeats: usize,
-) -> Result<(StepLoad, Vec<f64>), ExecutorError> {
+    shapes: &[Shape],
+    (rounds, seed): (usize, u64),
+    mut tell: impl FnMut(usize),
+) -> Result<Vec<(StepLoad, Vec<f64>)>, ExecutorError> {
     let limits = executor.limits();
-    let sequences = Sequences::new(shape, &limits);
-    let batch = sequences.batch();
+    let sequences: Vec<Sequences> = shapes
+        .iter()
+        .map(|shape| Sequences::new(*shape, &limits))
+        .collect();
     let clock = Clock::start();
-    let mut seconds = Vec::with_capacity(repeats);
-    // The first makes room and is not counted.
-    for repeat in 0..=repeats {
-        let began = clock.now();
-        executor.step(&batch).await?;
-        if repeat > 0 {
-            seconds.push((clock.now() - began).as_secs_f64());
+    let mut random = Random::new(seed);
+    let mut order: Vec<usize> = (0..shapes.len()).collect();
+    let mut seconds = vec![Vec::with_capacity(rounds); shapes.len()];
+    // The first round makes room and is not counted.
+    for round in 0..=rounds {
+        tell(round);
+        for last in (1..order.len()).rev() {
+            order.swap(last, random.below(last + 1));
+        }
+        for shape in &order {
+            let batch = sequences[*shape].batch();
+            let began = clock.now();
+            executor.step(&batch).await?;
+            if round > 0 {
+                seconds[*shape].push((clock.now() - began).as_secs_f64());
+            }
         }
     }
-    Ok((StepLoad::of(&batch), seconds))
+    let loads = sequences.iter().map(|one| StepLoad::of(&one.batch()));
+    Ok(loads.zip(seconds).collect())
 }
 
 /// The middle one of several times.

@@ -53,33 +53,35 @@ pub(crate) fn run(args: &CalibrateArgs) -> anyhow::Result<()> {
 fn measure(
     executors: &mut [LlamaExecutor],
     limits: &Limits,
-    repeats: usize,
+    rounds: usize,
 ) -> anyhow::Result<Vec<Measurement>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let shapes = calibration::shapes(limits);
-    let mut measurements = Vec::with_capacity(shapes.len());
-    for (done, shape) in shapes.iter().enumerate() {
-        print::note(format_args!(
-            "[{}/{}] {}",
-            done + 1,
-            shapes.len(),
-            in_words(shape)
-        ));
-        let steps = executors
+    let kinds = shapes.len();
+    let sessions = executors.iter_mut().zip(0..).map(|(executor, worker)| {
+        calibration::measure(executor, &shapes, (rounds, worker), move |round| {
+            if worker == 0 && round > 0 {
+                print::note(format_args!(
+                    "round {round} of {rounds}: {kinds} kinds of steps"
+                ));
+            }
+        })
+    });
+    let mut sessions = runtime.block_on(futures_util::future::try_join_all(sessions))?;
+    let measured = shapes.into_iter().enumerate().map(|(index, shape)| {
+        let seconds = sessions
             .iter_mut()
-            .map(|executor| calibration::measure(executor, *shape, repeats));
-        let measured = runtime.block_on(futures_util::future::try_join_all(steps))?;
-        let load = measured[0].0;
-        let seconds = measured.into_iter().flat_map(|(_, seconds)| seconds);
-        measurements.push(Measurement {
-            shape: *shape,
-            load,
-            seconds: calibration::median(seconds.collect()),
-        });
-    }
-    Ok(measurements)
+            .flat_map(|session| std::mem::take(&mut session[index].1))
+            .collect();
+        Measurement {
+            shape,
+            load: sessions[0][index].0,
+            seconds: calibration::median(seconds),
+        }
+    });
+    Ok(measured.collect())
 }
 
 fn in_words(shape: &Shape) -> String {

@@ -11,9 +11,13 @@ use crate::sim::{AnswerBank, Profile, SimExecutor, Timing};
 async fn measurements(profile: &Profile) -> Vec<Measurement> {
     let bank = AnswerBank::new(vec![vec![1, 2]], vec![vec![vec![3; 50]]]);
     let mut executor = SimExecutor::new(profile, Arc::new(bank), 1);
+    let shapes = shapes(&executor.limits());
+    let mut rounds = Vec::new();
+    let steps = measure(&mut executor, &shapes, (3, 1), |round| rounds.push(round));
+    let steps = steps.await.unwrap();
+    assert_eq!(rounds, [0, 1, 2, 3]);
     let mut measured = Vec::new();
-    for shape in shapes(&executor.limits()) {
-        let (load, seconds) = measure(&mut executor, shape, 3).await.unwrap();
+    for (shape, (load, seconds)) in shapes.into_iter().zip(steps) {
         let (rung, stated) = (median(seconds), profile.timing.step(&load).as_secs_f64());
         assert!((rung - stated).abs() < 2e-3, "{shape:?}: {rung} {stated}");
         measured.push(Measurement {
