@@ -99,19 +99,7 @@ impl HeadFiles {
     pub(crate) fn load(&self, target: &ModelConfig) -> Result<HeadWeights, WeightsError> {
         let config = &self.config;
         let taps = self.taps(target);
-        let ascending = taps.windows(2).all(|pair| pair[0] < pair[1]);
-        if taps.is_empty() || !ascending || taps.iter().any(|tap| *tap >= target.layers) {
-            return Err(self.unfit(format!(
-                "its taps {taps:?} are not layers of a model that has {}",
-                target.layers
-            )));
-        }
-        if self.target_hidden != target.hidden {
-            return Err(self.unfit(format!(
-                "it is for a model of width {}, not {}",
-                self.target_hidden, target.hidden
-            )));
-        }
+        self.check(target, &taps)?;
         let (hidden, size) = (config.hidden, config.head_size);
         let layer = |part: &str| format!("{}{part}", self.prefix);
         let projection = |name: &str, heads: usize| {
@@ -123,16 +111,6 @@ impl HeadFiles {
         };
         let mlp = |name: &str, rows, columns| {
             self.matrix(&layer(&format!("mlp.{name}_proj.weight")), rows, columns)
-        };
-        let embeddings = match self.tensors.tensor("embed_tokens.weight") {
-            Some(_) => Some(self.matrix("embed_tokens.weight", target.vocabulary, hidden)?),
-            None if hidden == target.hidden => None,
-            None => {
-                return Err(self.unfit(format!(
-                    "it has no embeddings, and the model's are {} wide, not {hidden}",
-                    target.hidden
-                )));
-            }
         };
         let tokens = self.tokens(target.vocabulary)?;
         Ok(HeadWeights {
@@ -166,8 +144,42 @@ impl HeadFiles {
             },
             tokens,
             taps,
-            embeddings,
+            embeddings: self.embeddings(target)?,
         })
+    }
+
+    /// Whether it can be a head of `target`.
+    fn check(&self, target: &ModelConfig, taps: &[usize]) -> Result<(), WeightsError> {
+        let ascending = taps.windows(2).all(|pair| pair[0] < pair[1]);
+        if taps.is_empty() || !ascending || taps.iter().any(|tap| *tap >= target.layers) {
+            return Err(self.unfit(format!(
+                "its taps {taps:?} are not layers of a model that has {}",
+                target.layers
+            )));
+        }
+        if self.target_hidden != target.hidden {
+            return Err(self.unfit(format!(
+                "it is for a model of width {}, not {}",
+                self.target_hidden, target.hidden
+            )));
+        }
+        Ok(())
+    }
+
+    /// Its own; `None` where it takes the target's.
+    fn embeddings(&self, target: &ModelConfig) -> Result<Option<Matrix>, WeightsError> {
+        const NAME: &str = "embed_tokens.weight";
+        let hidden = self.config.hidden;
+        if self.tensors.tensor(NAME).is_some() {
+            return self.matrix(NAME, target.vocabulary, hidden).map(Some);
+        }
+        if hidden != target.hidden {
+            return Err(self.unfit(format!(
+                "it has no embeddings, and the model's are {} wide, not {hidden}",
+                target.hidden
+            )));
+        }
+        Ok(None)
     }
 
     fn unfit(&self, detail: String) -> WeightsError {
