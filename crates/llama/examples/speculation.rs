@@ -128,6 +128,17 @@ fn answer(
         counts.accepted_tokens,
         100.0 * counts.accepted_tokens as f64 / counts.drafted_tokens.max(1) as f64,
     );
+    if !counts.positions.is_empty() {
+        // Of the guesses at a place, how many were right; those behind a wrong one are not.
+        let kept = counts.positions.iter().map(|position| {
+            let share = position.accepted_tokens as f64 / position.drafted_tokens.max(1) as f64;
+            format!("{:.0} % of {}", 100.0 * share, position.drafted_tokens)
+        });
+        println!(
+            "{name}: by position {}",
+            kept.collect::<Vec<_>>().join(", ")
+        );
+    }
     said
 }
 
