@@ -82,10 +82,41 @@ fn prepare(venv: &Path) -> anyhow::Result<()> {
     let status = Command::new(&python)
         .args(["-m", "pip", "install", "--disable-pip-version-check"])
         .args(["--requirement", "requirements.txt"])
+        .env("CMAKE_ARGS", instructions())
         .current_dir(repository::root().join(FOLDER))
         .status()?;
     ensure!(status.success(), "pip did not install what is compared");
     Ok(())
+}
+
+/// What llama.cpp is compiled for, by name: left to itself, the compiler takes all that the
+/// processor names, of which a virtual machine may forbid some (AMX).
+fn instructions() -> String {
+    let mut words = vec!["-DGGML_NATIVE=OFF"];
+    #[cfg(target_arch = "x86_64")]
+    {
+        let known = [
+            (
+                is_x86_feature_detected!("avx2"),
+                "-DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON",
+            ),
+            (is_x86_feature_detected!("avx512f"), "-DGGML_AVX512=ON"),
+            (
+                is_x86_feature_detected!("avx512vbmi"),
+                "-DGGML_AVX512_VBMI=ON",
+            ),
+            (
+                is_x86_feature_detected!("avx512vnni"),
+                "-DGGML_AVX512_VNNI=ON",
+            ),
+            (
+                is_x86_feature_detected!("avx512bf16"),
+                "-DGGML_AVX512_BF16=ON",
+            ),
+        ];
+        words.extend(known.iter().filter(|(has, _)| *has).map(|(_, word)| word));
+    }
+    words.join(" ")
 }
 
 fn fetched() -> anyhow::Result<PathBuf> {
