@@ -6,6 +6,8 @@
 mod eagle;
 mod model;
 
+use std::time::Duration;
+
 use contract::TokenId;
 use smallvec::SmallVec;
 
@@ -47,14 +49,15 @@ impl Drafter {
         matches!(self, Self::None)
     }
 
-    /// Guesses for each row, as many as `room` has for it at most.
+    /// Guesses for each row, as many as `room` has for it at most. Returns the time that went into
+    /// what was said while nothing was guessed: guessing in every step would not cost it.
     pub(super) fn draft(
         &mut self,
         input: &StepInput,
         room: &[usize],
         target: &Model,
         drafts: &mut [Vec<TokenId>],
-    ) {
+    ) -> Duration {
         match self {
             Self::None => {}
             Self::Ngram => {
@@ -62,9 +65,10 @@ impl Drafter {
                     ngram::draft(input.tokens_of(row), *room, drafts);
                 }
             }
-            Self::Model(drafter) => drafter.draft(input, room, drafts),
+            Self::Model(drafter) => return drafter.draft(input, room, drafts),
             Self::Eagle3(drafter) => drafter.draft(input, room, target, drafts),
         }
+        Duration::ZERO
     }
 
     /// Takes in what was said. `plan` is the step that the target computed.

@@ -1,6 +1,7 @@
 //! One step on the thread that computes: draft, compute, draw.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
 
 use contract::{Clock, GenerateRequest, TokenId};
 use engine::executor::{RowOutput, SequenceId, may_stop};
@@ -54,7 +55,7 @@ impl Steps {
             });
         }
         let began = self.clock.now();
-        self.draft(input);
+        let sunk = self.draft(input);
         let drafted = self.clock.now();
         self.plan.clear();
         for (row, drafts) in input.rows.iter().zip(&self.drafts) {
@@ -88,26 +89,28 @@ impl Steps {
             output.verify_time = forward;
         }
         if input.rows.iter().all(|row| row.count == 1) {
-            let (seconds, guessing) = (forward.as_secs_f64(), guessing.as_secs_f64());
+            let guessing = guessing.saturating_sub(sunk).as_secs_f64();
+            let seconds = forward.as_secs_f64();
             self.pace
                 .observe(self.plan.tokens.len(), seconds, guesses, guessing);
         }
         Ok(output)
     }
 
-    /// Guesses for the rows that have room for them.
-    fn draft(&mut self, input: &StepInput) {
+    /// Guesses for the rows that have room for them. Returns the time that went into what was
+    /// missed while nothing was guessed.
+    fn draft(&mut self, input: &StepInput) -> Duration {
         self.drafts.iter_mut().for_each(Vec::clear);
         self.drafts.resize_with(input.rows.len(), Vec::new);
         // With a prompt in the step, guesses would only make others wait.
         let decoding = input.rows.iter().all(|row| row.count == 1);
         if self.drafter.is_none() {
-            return;
+            return Duration::ZERO;
         }
         for row in &input.rows {
             let slot = &mut self.slots[row.slot];
             if slot.is_none_or(|(sequence, _)| sequence != row.sequence) {
-                *slot = Some((row.sequence, Acceptance::default()));
+                *slot = Some((row.sequence, self.pace.newcomer()));
             }
         }
         let known = input
@@ -122,7 +125,7 @@ impl Steps {
         self.room
             .extend(input.rows.iter().map(|row| row.drafts.min(most)));
         self.drafter
-            .draft(input, &self.room, &self.model, &mut self.drafts);
+            .draft(input, &self.room, &self.model, &mut self.drafts)
     }
 
     fn draw(&mut self, input: &StepInput) -> Result<StepOutput, NotFinite> {
@@ -153,6 +156,7 @@ impl Steps {
             first += 1 + drafts.len();
             if let Some((_, acceptance)) = &mut self.slots[row.slot] {
                 acceptance.observe(drafts.len(), tokens.len() - 1);
+                self.pace.judge(drafts.len(), tokens.len() - 1);
             }
             self.said.push(tokens.clone());
             rows.push(RowOutput {

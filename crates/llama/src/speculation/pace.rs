@@ -1,14 +1,18 @@
 //! How many guesses pay.
 //!
 //! A step's time is a fixed part and a part for each token, both learned from steps as they
-//! happen. A sequence's guesses are right with a probability that is learned too. From these
-//! follows the number of guesses that brings most tokens a second; none, when guessing does
-//! not pay.
+//! happen. A sequence's guesses are right with a probability that is learned too; a new one is
+//! taken to be like those before it. From these follows the number of guesses that brings most
+//! tokens a second; none, when guessing does not pay.
 
 /// Weight of the newest observation.
 const NEWEST: f64 = 0.05;
-/// A sequence of which nothing is known yet.
+/// Before any guess was judged.
 const HOPEFUL: f64 = 0.6;
+/// Guesses that are made before anybody asks whether they pay, of several lengths, so that it is
+/// known what a longer one costs.
+const TRIALS: u32 = 24;
+const LONGEST_TRIAL: usize = 3;
 /// Gains below are not worth the trouble.
 const LEAST_GAIN: f64 = 1.02;
 /// Steps without guesses after which one is tried, to notice that times have changed.
@@ -102,6 +106,10 @@ pub struct Pace {
     line: Line,
     /// Seconds to make one guess.
     guess: f64,
+    /// All sequences together.
+    common: Acceptance,
+    /// Steps of a sequence that had guesses.
+    tried: u32,
 }
 
 impl Pace {
@@ -111,7 +119,23 @@ impl Pace {
             most,
             line: Line::default(),
             guess: 0.0,
+            common: Acceptance::default(),
+            tried: 0,
         }
+    }
+
+    /// What a sequence is taken for of which nothing is known yet.
+    pub fn newcomer(&self) -> Acceptance {
+        Acceptance {
+            rate: self.common.rate,
+            idle: 0,
+        }
+    }
+
+    /// Takes in what became of a sequence's guesses in a step.
+    pub fn judge(&mut self, drafted: usize, accepted: usize) {
+        self.common.observe(drafted, accepted);
+        self.tried = self.tried.saturating_add(u32::from(drafted > 0));
     }
 
     /// Takes in a step of decoding: tokens computed, how long it took, and how long its
@@ -126,6 +150,9 @@ impl Pace {
 
     /// How many guesses each sequence of a step should get.
     pub fn choose<'a>(&self, sequences: impl Iterator<Item = &'a Acceptance> + Clone) -> usize {
+        if self.tried < TRIALS {
+            return self.most.min(1 + self.tried as usize % LONGEST_TRIAL);
+        }
         let count = sequences.clone().count() as f64;
         let Some(plain) = self.line.seconds(count) else {
             return self.most.min(1);

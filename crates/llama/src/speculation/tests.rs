@@ -144,6 +144,7 @@ fn paced(most: usize, fixed: f64, each: f64) -> Pace {
     let mut pace = Pace::new(most);
     for tokens in (1..40).cycle().take(400) {
         pace.observe(tokens, fixed + each * tokens as f64, 1, 0.0);
+        pace.judge(1, 1);
     }
     pace
 }
@@ -157,6 +158,22 @@ fn many_guesses_where_they_are_right_and_cheap_none_where_they_are_not() {
     assert_eq!(dear.choose([&learned(0.95)].into_iter()), 0);
     let between = cheap.choose([&learned(0.5)].into_iter());
     assert!((1..5).contains(&between), "{between}");
+}
+
+#[test]
+fn guesses_are_tried_in_several_lengths_before_they_must_pay() {
+    let mut pace = Pace::new(2);
+    let mut chosen = Vec::new();
+    for _ in 0..24 {
+        // A token more doubles the time, and no guess is right: this never pays.
+        let drafts = pace.choose([&pace.newcomer()].into_iter());
+        chosen.push(drafts);
+        pace.observe(1 + drafts, (1 + drafts) as f64, drafts, 0.5);
+        pace.judge(drafts, 0);
+    }
+    assert!(chosen.contains(&1) && chosen.contains(&2) && !chosen.contains(&0));
+    assert_eq!(pace.choose([&pace.newcomer()].into_iter()), 0);
+    assert!(pace.newcomer().rate() < 0.1, "newcomers are like the others");
 }
 
 #[test]

@@ -3,7 +3,9 @@
 //! Its cache has the target's blocks. It computes prompts with the target, so that whoever
 //! finds a block finds both, and catches up on what was said while it was not asked.
 
-use contract::TokenId;
+use std::time::Duration;
+
+use contract::{Clock, TokenId};
 use engine::executor::SequenceId;
 
 use super::Said;
@@ -15,6 +17,7 @@ use crate::weights::WeightsError;
 #[derive(Debug)]
 pub(in crate::executor) struct ModelDrafter {
     model: Model,
+    clock: Clock,
     plan: Plan,
     /// For the sequence in each slot, how many of its tokens are computed.
     slots: Vec<Option<(SequenceId, usize)>>,
@@ -31,6 +34,7 @@ impl ModelDrafter {
         };
         Ok(Self {
             model: Model::new(weights, model)?,
+            clock: Clock::start(),
             plan: Plan::new(options.model.block_size),
             slots: vec![None; options.slots],
         })
@@ -45,12 +49,25 @@ impl ModelDrafter {
         }
     }
 
-    pub(super) fn draft(&mut self, input: &StepInput, room: &[usize], drafts: &mut [Vec<TokenId>]) {
+    /// Guesses, and the time that went into what was said while nothing was guessed.
+    pub(super) fn draft(
+        &mut self,
+        input: &StepInput,
+        room: &[usize],
+        drafts: &mut [Vec<TokenId>],
+    ) -> Duration {
+        let mut missed = Duration::ZERO;
         for (row, room) in input.rows.iter().zip(room) {
             // What is guessed from has to be computed; a prompt is, guesses or not.
             if row.count > 1 || *room > 0 {
                 let end = row.start + row.count - usize::from(*room > 0);
+                let began = self.clock.now();
+                // The last guess of a draft that was right is computed with the next draft.
+                let is_behind = end > self.computed(row) + 1;
                 self.catch_up(input, row, end);
+                if is_behind {
+                    missed += self.clock.now() - began;
+                }
             }
         }
         let most = room.iter().copied().max().unwrap_or(0);
@@ -82,6 +99,7 @@ impl ModelDrafter {
                 drafts.push(best(self.model.logits(output)));
             }
         }
+        missed
     }
 
     /// Computes a row's tokens up to `end`.
