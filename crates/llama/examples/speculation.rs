@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use contract::{
     Clock, GenerateRequest, HashSeed, OutputLimits, RequestId, Sampling, TokenId, WorkerId,
-    token_stream,
+    WorkerStatus, token_stream,
 };
 use engine::{Executor as _, Scheduler, Submission};
 use llama::{
@@ -116,8 +116,12 @@ fn answer(
         said.push(answer);
     }
     let seconds = (clock.now() - began).as_secs_f64();
-    let status = scheduler.status();
-    let counts = status.speculation;
+    tell(name, seconds, &scheduler.status());
+    said
+}
+
+fn tell(name: &str, seconds: f64, status: &WorkerStatus) {
+    let counts = &status.speculation;
     println!(
         "{name}: {:.1} tokens/s, {} steps for {} tokens; in {} steps {} guesses, {} right ({:.0} %)",
         status.output_tokens as f64 / seconds,
@@ -139,7 +143,6 @@ fn answer(
             kept.collect::<Vec<_>>().join(", ")
         );
     }
-    said
 }
 
 fn request(prompt: &[TokenId]) -> GenerateRequest {

@@ -173,7 +173,10 @@ fn guesses_are_tried_in_several_lengths_before_they_must_pay() {
     }
     assert!(chosen.contains(&1) && chosen.contains(&2) && !chosen.contains(&0));
     assert_eq!(pace.choose([&pace.newcomer()].into_iter()), 0);
-    assert!(pace.newcomer().rate() < 0.1, "newcomers are like the others");
+    assert!(
+        pace.newcomer().rate() < 0.1,
+        "newcomers are like the others"
+    );
 }
 
 #[test]
