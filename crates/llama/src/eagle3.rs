@@ -26,6 +26,7 @@ use crate::model::phases::Phases;
 use crate::model::workspace::{Activations, Workspace};
 use crate::plan::Plan;
 use crate::rope::Rope;
+use crate::speculation::likeliest;
 use crate::team::Team;
 use crate::weights::{Layer, WeightsError};
 
@@ -176,14 +177,7 @@ impl Head {
 
     /// The likeliest token of the target's after output `index` of the last pass.
     pub(crate) fn best(&self, index: usize) -> TokenId {
-        let logits = self.logits(index);
-        let mut best = 0;
-        for (token, logit) in logits.iter().enumerate() {
-            if *logit > logits[best] {
-                best = token;
-            }
-        }
-        self.weights.tokens[best]
+        self.weights.tokens[likeliest(self.logits(index))]
     }
 
     /// Over the head's own vocabulary.

@@ -16,8 +16,6 @@ pub(crate) mod workspace;
 
 use std::sync::Arc;
 
-use contract::TokenId;
-
 use self::phases::Phases;
 use self::workspace::Workspace;
 use crate::cache::KvCache;
@@ -160,10 +158,5 @@ impl Model {
     /// The table of embeddings, which a draft head may share.
     pub(crate) fn embeddings(&self) -> &Matrix {
         &self.weights.embeddings
-    }
-
-    /// Whether a token is in the vocabulary.
-    pub fn knows(&self, token: TokenId) -> bool {
-        (token as usize) < self.config.vocabulary
     }
 }

@@ -32,3 +32,14 @@ pub(crate) fn accept<E>(
     }
     Ok(said)
 }
+
+/// The place of the largest, the first of equals: what a drafter guesses.
+pub(crate) fn likeliest(logits: &[f32]) -> usize {
+    let mut best = 0;
+    for (place, logit) in logits.iter().enumerate() {
+        if *logit > logits[best] {
+            best = place;
+        }
+    }
+    best
+}

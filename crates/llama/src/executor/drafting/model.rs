@@ -12,6 +12,7 @@ use super::Said;
 use crate::executor::{ExecutorOptions, RowInput, StepInput};
 use crate::model::{LoadedWeights, Model, ModelOptions};
 use crate::plan::Plan;
+use crate::speculation::likeliest;
 use crate::weights::WeightsError;
 
 #[derive(Debug)]
@@ -96,7 +97,7 @@ impl ModelDrafter {
                 .zip(room)
                 .filter(|(_, room)| **room > guess);
             for (output, (drafts, _)) in rows.enumerate() {
-                drafts.push(best(self.model.logits(output)));
+                drafts.push(likeliest(self.model.logits(output)) as TokenId);
             }
         }
         missed
@@ -129,15 +130,4 @@ impl ModelDrafter {
             }
         }
     }
-}
-
-/// The likeliest token, the first of equals.
-fn best(logits: &[f32]) -> TokenId {
-    let mut best = 0;
-    for (token, logit) in logits.iter().enumerate() {
-        if *logit > logits[best] {
-            best = token;
-        }
-    }
-    best as TokenId
 }
