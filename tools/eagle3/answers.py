@@ -47,6 +47,12 @@ class Answers:
         ends = self.starts + self.prompt_lengths
         return sum(tuple(self.tokens[start:end].tolist()) in prompts for start, end in zip(self.starts, ends))
 
+    def pairs(self):
+        """Each prompt and its answer."""
+        for start, length, prompt in zip(self.starts, self.lengths, self.prompt_lengths):
+            tokens = self.tokens[start : start + length].tolist()
+            yield tokens[:prompt], tokens[prompt:]
+
     def of_answers(self):
         """All tokens that the target chose."""
         places = numpy.arange(len(self.tokens)) - numpy.repeat(self.starts, self.lengths)

@@ -163,6 +163,16 @@ def started(target, answers, draft_ids, chosen):
     return head
 
 
+def write_held_out(path, measured):
+    """Questions and best answers, as an engine's own measurement takes them."""
+    cases = [
+        {"kind": group, "prompt": prompt, "greedy": answer}
+        for group, found in measured.items()
+        for prompt, answer in found.pairs()
+    ]
+    path.write_text(json.dumps({"cases": cases}) + "\n")
+
+
 def main():
     chosen, began = options(), time.monotonic()
     torch.manual_seed(chosen.seed)
@@ -177,6 +187,7 @@ def main():
     source = Source(target, words, chosen, random.Random(chosen.seed))
     measured = held_out(source, exact, chosen.held_out)
     say(f"held out: {({group: len(found) for group, found in measured.items()})}")
+    write_held_out(chosen.output / "held-out.json", measured)
     if chosen.answers and chosen.answers.exists():
         answers = Answers.load(chosen.answers)
     else:

@@ -1,8 +1,17 @@
 //! What guessing brings on a real model: acceptance, tokens a step, and that nothing changes.
 //!
-//! `cargo run --release -p llama --example speculation -- MODEL PROMPTS.json [--head DIR] [--draft MODEL]`
+//! `cargo run --release -p llama --example speculation -- MODEL PROMPTS.json [OPTION VALUE]...`
 //!
-//! PROMPTS.json is as `crates/llama/tests/golden/smollm2.json`.
+//! | option | |
+//! |---|---|
+//! | `--draft MODEL` | a second model guesses too |
+//! | `--head FOLDER` | an EAGLE-3 head guesses too |
+//! | `--fixed K` | always K guesses, whether they pay or not: what each place of a draft is worth |
+//! | `--tokens N` | of an answer, 96 unless told |
+//!
+//! PROMPTS.json has `texts`, as the files of `benches/speculation`, or `cases` with the tokens of a
+//! `prompt` and perhaps a `greedy` answer, as long as which the model's own is; such are
+//! `crates/llama/tests/golden/smollm2.json` and the `held-out.json` that `tools/eagle3` writes.
 
 #![expect(
     clippy::print_stdout,
@@ -22,8 +31,13 @@ use llama::{
     Checkpoint, DraftSource, ExecutorOptions, HeadFiles, Isa, LlamaExecutor, LoadedHead,
     LoadedWeights, ModelOptions,
 };
+use serde_json::Value;
 
-const ANSWER: u32 = 96;
+const ANSWER: usize = 96;
+const DRAFTS: usize = 5;
+
+/// A prompt and how long its answer is.
+type Case = (Vec<TokenId>, usize);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,13 +46,14 @@ fn main() {
         let place = arguments.iter().position(|word| word == name)?;
         Some(arguments[place + 1].clone())
     };
+    let number = |name: &str| Some(option(name)?.parse::<usize>().unwrap());
+    let checkpoint = Checkpoint::open(model.as_ref()).unwrap();
     let weights = load(model.as_ref());
-    let text = std::fs::read_to_string(prompts).unwrap();
-    let file: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let ids = |case: &serde_json::Value| -> Vec<TokenId> {
-        serde_json::from_value(case["prompt"].clone()).unwrap()
-    };
-    let prompts: Vec<Vec<TokenId>> = file["cases"].as_array().unwrap().iter().map(ids).collect();
+    let cases = cases(
+        &checkpoint,
+        prompts.as_ref(),
+        number("--tokens").unwrap_or(ANSWER),
+    );
     let mut sources = vec![DraftSource::None, DraftSource::Ngram];
     if let Some(head) = option("--head") {
         let head = HeadFiles::open(head.as_ref()).unwrap();
@@ -52,10 +67,29 @@ fn main() {
     let mut plain = None;
     for source in sources {
         let name = source.as_str();
-        let said = answer(&weights, source, &prompts);
+        let said = answer(&weights, source, number("--fixed"), &cases);
         let same = plain.get_or_insert_with(|| said.clone()) == &said;
         println!("{name}: the same text: {same}");
     }
+}
+
+fn cases(checkpoint: &Checkpoint, path: &Path, tokens: usize) -> Vec<Case> {
+    let file: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    if let Some(texts) = file["texts"].as_array() {
+        let json = checkpoint.tokenizer().unwrap().unwrap().tokenizer_json;
+        let tokenizer = tokenizers::Tokenizer::from_bytes(json).unwrap();
+        let ids = |text: &Value| {
+            let encoded = tokenizer.encode(text.as_str().unwrap(), false).unwrap();
+            (encoded.get_ids().to_vec(), tokens)
+        };
+        return texts.iter().map(ids).collect();
+    }
+    let ids = |case: &Value| {
+        let length = case["greedy"].as_array().map_or(tokens, Vec::len);
+        let prompt = serde_json::from_value(case["prompt"].clone()).unwrap();
+        (prompt, length.min(tokens))
+    };
+    file["cases"].as_array().unwrap().iter().map(ids).collect()
 }
 
 fn load(path: &Path) -> LoadedWeights {
@@ -66,7 +100,8 @@ fn load(path: &Path) -> LoadedWeights {
 fn answer(
     weights: &LoadedWeights,
     source: DraftSource,
-    prompts: &[Vec<TokenId>],
+    fixed: Option<usize>,
+    cases: &[Case],
 ) -> Vec<Vec<TokenId>> {
     let name = source.as_str();
     let options = ExecutorOptions {
@@ -82,7 +117,8 @@ fn answer(
             taps: Vec::new(),
         },
         speculation: source,
-        drafts: 5,
+        drafts: fixed.unwrap_or(DRAFTS),
+        adapts: fixed.is_none(),
     };
     let mut executor = LlamaExecutor::new(weights, options).unwrap();
     let mut scheduler = Scheduler::new(WorkerId(0), executor.limits());
@@ -92,10 +128,10 @@ fn answer(
         .unwrap();
     let began = clock.now();
     let mut said = Vec::new();
-    for prompt in prompts {
+    for case in cases {
         let (sender, mut stream) = token_stream(WorkerId(0));
         let submission = Submission {
-            request: request(prompt),
+            request: request(case),
             sender,
             arrival: clock.now(),
         };
@@ -145,14 +181,14 @@ fn tell(name: &str, seconds: f64, status: &WorkerStatus) {
     }
 }
 
-fn request(prompt: &[TokenId]) -> GenerateRequest {
+fn request((prompt, tokens): &Case) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("example"),
-        prompt: prompt.into(),
+        prompt: prompt.as_slice().into(),
         answered: Arc::default(),
         hash_seed: HashSeed::BASE,
         limits: OutputLimits {
-            max_tokens: ANSWER,
+            max_tokens: *tokens as u32,
             min_tokens: 0,
             ignore_eos: true,
             eos_tokens: Arc::default(),

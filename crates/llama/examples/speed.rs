@@ -1,4 +1,5 @@
-//! How fast a model computes here: prefill, decode alone and in company, memory.
+//! How fast a model computes here: prefill, decode alone and in company, what checking guesses
+//! costs, memory.
 //!
 //! `cargo run --release -p llama --example speed -- MODEL [THREADS]`
 //!
@@ -17,6 +18,9 @@ use llama::{Checkpoint, Isa, LoadedWeights, Model, ModelOptions, Plan};
 
 const PROMPT: usize = 512;
 const DECODED: usize = 128;
+/// Tokens of one sequence that a step computes with the distribution after each, as it does to
+/// check guesses: from one up to so many.
+const CHECKED: usize = 8;
 const BLOCK: usize = 32;
 /// The best counts: others on the machine only ever make it slower.
 const ROUNDS: usize = 3;
@@ -45,16 +49,21 @@ fn main() {
     let prefill = best(|| prefill(&mut model, &clock));
     let decode_1 = best(|| decode(&mut model, &clock, 1));
     let decode_8 = best(|| decode(&mut model, &clock, 8));
+    let checks: Vec<String> = (1..=CHECKED)
+        .map(|tokens| check(&mut model, &clock, tokens))
+        .map(|seconds| format!("{:.2}", seconds * 1e3))
+        .collect();
     // A few matrices of each layer and the vocabulary's: all that a token needs is read once.
     let read = model.weight_bytes() as f64 * decode_1 / 1e9;
     let near = best(|| read_speed(&clock, model.weight_bytes(), threads));
     let far = best(|| read_speed(&clock, LARGE, threads));
     println!(
         "{{\"what\": \"homing ({}, {threads} threads)\", \"load_s\": {loaded:.2}, \"prefill\": {prefill:.1}, \
-         \"decode_1\": {decode_1:.1}, \"decode_8\": {decode_8:.1}, \"rss_mb\": {:.0}, \
+         \"decode_1\": {decode_1:.1}, \"decode_8\": {decode_8:.1}, \"check_ms\": [{}], \"rss_mb\": {:.0}, \
          \"weights_mb\": {:.0}, \"weights_read_gb_s\": {read:.1}, \
          \"machine_reads_as_much_gb_s\": {near:.1}, \"machine_reads_gb_s\": {far:.1}}}",
         Isa::detect().as_str(),
+        checks.join(", "),
         resident() / 1e6,
         model.weight_bytes() as f64 / 1e6,
     );
@@ -93,6 +102,22 @@ fn decode(model: &mut Model, clock: &Clock, batch: usize) -> f64 {
         model.forward(&plan);
     }
     (DECODED * batch) as f64 / (clock.now() - began).as_secs_f64()
+}
+
+/// Seconds of a step that checks: the median, at the end of a short text.
+fn check(model: &mut Model, clock: &Clock, tokens: usize) -> f64 {
+    let mut plan = Plan::new(BLOCK);
+    let mut times: Vec<f64> = (0..15)
+        .map(|_| {
+            plan.clear();
+            plan.push((0..tokens).map(token), DECODED, blocks(0), tokens);
+            let began = clock.now();
+            model.forward(&plan);
+            (clock.now() - began).as_secs_f64()
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
 }
 
 /// Gigabytes a second that this machine reads from memory of that size.

@@ -116,6 +116,11 @@ impl Head {
         })
     }
 
+    /// How many states of the target it takes.
+    pub(crate) fn taps(&self) -> usize {
+        self.weights.taps.len()
+    }
+
     /// Rows for outputs that outlive a pass.
     pub(crate) fn outputs(&self, rows: usize) -> Result<Rows, OutOfMemory> {
         Rows::new(rows, self.weights.config.hidden)

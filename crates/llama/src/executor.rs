@@ -63,6 +63,8 @@ pub struct ExecutorOptions {
     pub speculation: DraftSource,
     /// Most tokens drafted for a sequence in a step.
     pub drafts: usize,
+    /// Whether fewer are drafted where they do not pay.
+    pub adapts: bool,
 }
 
 /// A step on its way to the thread.

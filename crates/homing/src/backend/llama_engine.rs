@@ -236,6 +236,7 @@ fn options(
         },
         speculation,
         drafts,
+        adapts: true,
     })
 }
 

@@ -66,7 +66,7 @@ impl Drafter {
                 }
             }
             Self::Model(drafter) => return drafter.draft(input, room, drafts),
-            Self::Eagle3(drafter) => drafter.draft(input, room, target, drafts),
+            Self::Eagle3(drafter) => return drafter.draft(input, room, target, drafts),
         }
         Duration::ZERO
     }

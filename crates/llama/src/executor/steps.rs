@@ -38,7 +38,7 @@ impl Steps {
             plan: Plan::new(options.model.block_size),
             sampler: Sampler::default(),
             drafter: Drafter::new(&options.speculation, options)?,
-            pace: Pace::new(options.drafts),
+            pace: Pace::new(options.drafts, options.adapts),
             slots: vec![None; options.slots],
             drafts: Vec::new(),
             room: Vec::new(),

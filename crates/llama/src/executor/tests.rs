@@ -56,6 +56,7 @@ fn options(speculation: DraftSource, blocks: usize, step_tokens: usize) -> Execu
         },
         speculation,
         drafts: 4,
+        adapts: true,
     }
 }
 
@@ -157,6 +158,7 @@ proptest! {
     fn answers_depend_on_the_request_alone(
         prompts in prop::collection::vec(prop::collection::vec(0u32..120, 1..30), 1..5),
         seed: u64,
+        adapts: bool,
     ) {
         let weights = weights();
         let requests: Vec<_> = prompts
@@ -175,7 +177,8 @@ proptest! {
         prop_assert_eq!(&crowded, &alone);
         for source in sources(&weights) {
             let name = source.as_str();
-            let (guessed, _) = answers(&weights, options(source, 20, 24), &requests);
+            let options = ExecutorOptions { adapts, ..options(source, 20, 24) };
+            let (guessed, _) = answers(&weights, options, &requests);
             prop_assert_eq!(&guessed, &alone, "{}", name);
         }
     }

@@ -151,11 +151,16 @@ unsafe fn stripes<L: Lanes, W: Weights<L>>(
                 done += $m;
             }};
         }
+        // As many inputs at once as fit: those left over would read the weights again.
         match (input.count - done, L::ROOMY) {
             (6.., true) if W::PLAIN => tiles!(2, 6),
             (8.., true) => tiles!(1, 8),
-            (4.., true) => tiles!(2, 4),
-            (2.., true) => tiles!(4, 2),
+            (7, true) => tiles!(1, 7),
+            (6, true) => tiles!(2, 6),
+            (5, true) => tiles!(2, 5),
+            (4, true) => tiles!(2, 4),
+            (3, true) => tiles!(2, 3),
+            (2, true) => tiles!(4, 2),
             (_, true) => tiles!(4, 1),
             (4.., false) => tiles!(1, 4),
             (_, false) => tiles!(2, 1),

@@ -3,7 +3,8 @@
 //! A step's time is a fixed part and a part for each token, both learned from steps as they
 //! happen. A sequence's guesses are right with a probability that is learned too; a new one is
 //! taken to be like those before it. From these follows the number of guesses that brings most
-//! tokens a second; none, when guessing does not pay.
+//! tokens a second; none, when guessing does not pay. Who wants to see what each guess is worth
+//! has as many made as there is room for.
 
 /// Weight of the newest observation.
 const NEWEST: f64 = 0.05;
@@ -103,6 +104,8 @@ impl Acceptance {
 #[derive(Clone, Debug)]
 pub struct Pace {
     most: usize,
+    /// Whether it may be fewer.
+    adapts: bool,
     line: Line,
     /// Seconds to make one guess.
     guess: f64,
@@ -113,10 +116,11 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Never more than `most`.
-    pub fn new(most: usize) -> Self {
+    /// Never more than `most`, and always as many unless it `adapts`.
+    pub fn new(most: usize, adapts: bool) -> Self {
         Self {
             most,
+            adapts,
             line: Line::default(),
             guess: 0.0,
             common: Acceptance::default(),
@@ -150,6 +154,9 @@ impl Pace {
 
     /// How many guesses each sequence of a step should get.
     pub fn choose<'a>(&self, sequences: impl Iterator<Item = &'a Acceptance> + Clone) -> usize {
+        if !self.adapts {
+            return self.most;
+        }
         if self.tried < TRIALS {
             return self.most.min(1 + self.tried as usize % LONGEST_TRIAL);
         }

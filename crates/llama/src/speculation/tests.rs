@@ -141,7 +141,7 @@ fn learned(rate: f64) -> Acceptance {
 
 /// Steps that cost `fixed` and `each` a token.
 fn paced(most: usize, fixed: f64, each: f64) -> Pace {
-    let mut pace = Pace::new(most);
+    let mut pace = Pace::new(most, true);
     for tokens in (1..40).cycle().take(400) {
         pace.observe(tokens, fixed + each * tokens as f64, 1, 0.0);
         pace.judge(1, 1);
@@ -162,7 +162,7 @@ fn many_guesses_where_they_are_right_and_cheap_none_where_they_are_not() {
 
 #[test]
 fn guesses_are_tried_in_several_lengths_before_they_must_pay() {
-    let mut pace = Pace::new(2);
+    let mut pace = Pace::new(2, true);
     let mut chosen = Vec::new();
     for _ in 0..24 {
         // A token more doubles the time, and no guess is right: this never pays.

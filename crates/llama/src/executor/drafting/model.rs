@@ -31,6 +31,8 @@ impl ModelDrafter {
     ) -> Result<Self, WeightsError> {
         let model = ModelOptions {
             taps: Vec::new(),
+            // A first guess may come with the one before it that was right.
+            step_tokens: options.model.step_tokens.max(2 * options.slots),
             ..options.model.clone()
         };
         Ok(Self {
@@ -42,10 +44,10 @@ impl ModelDrafter {
     }
 
     /// How much of a row's sequence is computed; a sequence that comes with a cached prefix
-    /// has that computed here too.
+    /// has that computed here too. One that begins again has lost its blocks.
     fn computed(&self, row: &RowInput) -> usize {
         match self.slots[row.slot] {
-            Some((sequence, computed)) if sequence == row.sequence => computed,
+            Some((sequence, computed)) if sequence == row.sequence => computed.min(row.start),
             Some(_) | None => row.start,
         }
     }
@@ -59,12 +61,13 @@ impl ModelDrafter {
     ) -> Duration {
         let mut missed = Duration::ZERO;
         for (row, room) in input.rows.iter().zip(room) {
+            let guesses = *room > 0;
+            let end = row.start + row.count - usize::from(guesses);
+            // The last guess of a draft that was right is computed with the next draft.
+            let is_behind = end > self.computed(row) + 1;
             // What is guessed from has to be computed; a prompt is, guesses or not.
-            if row.count > 1 || *room > 0 {
-                let end = row.start + row.count - usize::from(*room > 0);
+            if row.count > 1 || guesses && is_behind {
                 let began = self.clock.now();
-                // The last guess of a draft that was right is computed with the next draft.
-                let is_behind = end > self.computed(row) + 1;
                 self.catch_up(input, row, end);
                 if is_behind {
                     missed += self.clock.now() - began;
@@ -82,14 +85,18 @@ impl ModelDrafter {
                 .enumerate()
                 .filter(|(_, row)| asked(row))
             {
-                let end = row.start + row.count;
-                let last = match drafts[index].last() {
-                    Some(last) => *last,
-                    None => input.tokens_of(row)[end - 1 - row.known_from],
-                };
+                let end = row.start + row.count + guess;
                 let blocks = input.blocks_of(row).iter().copied();
-                self.plan.push([last], end - 1 + guess, blocks, 1);
-                self.slots[row.slot] = Some((row.sequence, end + guess));
+                match drafts[index].last() {
+                    Some(last) => self.plan.push([*last], end - 1, blocks, 1),
+                    None => {
+                        let from = self.computed(row);
+                        let new = from - row.known_from..end - row.known_from;
+                        let new = &input.tokens_of(row)[new];
+                        self.plan.push(new.iter().copied(), from, blocks, 1);
+                    }
+                }
+                self.slots[row.slot] = Some((row.sequence, end));
             }
             self.model.forward(&self.plan);
             let rows = drafts
