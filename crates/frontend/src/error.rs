@@ -194,7 +194,7 @@ impl From<DispatchError> for ApiError {
             }
             DispatchError::Failed { attempts, source } => {
                 error!(attempts, error = %source, "request failed on every worker tried");
-                let message = format!("{attempts} worker(s) failed to answer.");
+                let message = format!("No worker answered, in {attempts} attempts.");
                 Self::new(StatusCode::BAD_GATEWAY, message).code("worker_failed")
             }
         }

@@ -2,7 +2,7 @@
 
 mod llama_engine;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
@@ -173,10 +173,53 @@ pub(crate) fn preprocessor(
     Ok(Preprocessor::from_vocabulary(&path, &vocabulary, config)?)
 }
 
+/// What the options call the model; a path is no name.
+fn told_name(args: &ModelArgs) -> Option<&str> {
+    let named = args.model.as_deref();
+    let named = named.filter(|name| !Path::new(name).exists());
+    args.model_name.as_deref().or(named)
+}
+
+/// The name of the model that the options tell of: what they call it, or what a GGUF file calls
+/// itself. A folder may have no more than a tokenizer.
+pub(crate) fn model_name(args: &ModelArgs) -> anyhow::Result<Option<ModelName>> {
+    if let Some(name) = told_name(args) {
+        return Ok(Some(ModelName::new(name)));
+    }
+    Ok(match model_path(args)? {
+        Some(path) if path.is_file() => {
+            Some(ModelName::new(&Checkpoint::open(&path)?.config().name))
+        }
+        Some(_) | None => None,
+    })
+}
+
 fn model_path(args: &ModelArgs) -> anyhow::Result<Option<PathBuf>> {
     Ok(match (&args.model_path, &args.model) {
         (Some(path), _) => Some(path.clone()),
         (None, Some(name)) => Some(crate::model::store()?.resolve(name)?.path),
         (None, None) => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_no_name() {
+        let told = |model_name: Option<&str>, model: &str| {
+            let args = ModelArgs {
+                model_name: model_name.map(str::to_owned),
+                model_path: None,
+                model: Some(model.to_owned()),
+                tokenizer_cache_bytes: 0,
+            };
+            told_name(&args).map(str::to_owned)
+        };
+        let path = env!("CARGO_MANIFEST_DIR");
+        assert_eq!(told(None, "smollm2").as_deref(), Some("smollm2"));
+        assert_eq!(told(None, path), None);
+        assert_eq!(told(Some("mine"), path).as_deref(), Some("mine"));
+    }
 }

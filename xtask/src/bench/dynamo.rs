@@ -1,8 +1,9 @@
 //! Our frontend beside Dynamo's own, over genuine Dynamo workers.
 //!
-//! Both are given the same load on workers of the same kind, by turns: three of Dynamo's
-//! simulated workers (from PyPI), started anew each time so that their caches are empty, found
-//! in a folder. Prompts are made of words that their model knows.
+//! Both are given the same load on the same workers, by turns: three of Dynamo's simulated
+//! workers (from PyPI), found in a folder. Prompts are made of words that their model knows. The
+//! texts of a turn differ from those of another in their first word alone, so that nobody finds
+//! what another left in the caches. Who comes first changes from round to round.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -84,38 +85,45 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
-    let (model, texts) = (folder.join("model"), folder.join("texts"));
+    let (model, registry) = (folder.join("model"), folder.join("registry"));
     fs::create_dir_all(&model)?;
-    fs::create_dir_all(&texts)?;
+    fs::create_dir_all(&registry)?;
     write_model(&model)?;
-    write_texts(&texts)?;
+    let setting = Setting {
+        python,
+        model,
+        name: NAME.to_owned(),
+        place: Place::Folder(registry),
+        block_size: BLOCK,
+    };
+    let options = ["--max-num-seqs=64", "--max-num-batched-tokens=8192"];
+    let workers = (0..WORKERS).map(|_| setting.mocker(&options));
+    let _workers = workers.collect::<Result<Vec<_>, _>>()?;
     say(&format!(
         "{WORKERS} of Dynamo's simulated workers, {} conversations at once",
         arguments.concurrency
     ));
-    for round in 1..=arguments.rounds {
-        for side in [Side::Homing, Side::Dynamo] {
-            let registry = folder.join(format!("registry-{round}-{side:?}"));
-            fs::create_dir_all(&registry)?;
-            let setting = Setting {
-                python: python.clone(),
-                model: model.clone(),
-                name: NAME.to_owned(),
-                place: Place::Folder(registry),
-                block_size: BLOCK,
-            };
+    for round in 0..arguments.rounds {
+        let mut sides = [Side::Homing, Side::Dynamo];
+        sides.rotate_left(round as usize % 2);
+        for (place, side) in sides.into_iter().enumerate() {
+            let turn = 2 * round + place as u32;
+            write_texts(&folder.join("texts"), turn)?;
             let outcome = measure(side, &setting, &folder, arguments)?;
-            outcome.print(&format!("{round} {side:?}"))?;
+            outcome.print(&format!("{} {side:?}", round + 1))?;
         }
     }
     Ok(())
 }
 
-/// Texts that share no block, of words that the model knows.
-fn write_texts(folder: &Path) -> anyhow::Result<()> {
+/// Texts that share no block with each other or with another turn's, of words that the model
+/// knows.
+fn write_texts(folder: &Path, turn: u32) -> anyhow::Result<()> {
+    fs::create_dir_all(folder)?;
     let count = WORDS.end - WORDS.start;
     for text in 0..TEXTS {
-        let mut words = format!("# Text {text}\n\n");
+        let first = WORDS.start + (turn * TEXTS + text) % count;
+        let mut words = format!("# w{first} Text {text}\n\n");
         for position in 0..WORDS_A_TEXT {
             // Both factors are prime, so a text does not repeat itself.
             let word = WORDS.start + (text * 7919 + position * (31 + text)) % count;
@@ -175,9 +183,6 @@ fn measure(
     folder: &Path,
     arguments: &Arguments,
 ) -> anyhow::Result<Outcome> {
-    let options = ["--max-num-seqs=64", "--max-num-batched-tokens=8192"];
-    let workers = (0..WORKERS).map(|_| setting.mocker(&options));
-    let _workers = workers.collect::<Result<Vec<_>, _>>()?;
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
         .local_addr()?
         .port();

@@ -11,7 +11,7 @@ use super::seconds;
 /// What is served.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ModelArgs {
-    /// Name under which the model is served; by default the profile's
+    /// Name under which the model is served; by default a GGUF file's own, or the profile's
     #[arg(long, help_heading = "Model")]
     pub(crate) model_name: Option<String>,
     /// Folder with tokenizer.json and chat template; by default an embedded vocabulary

@@ -54,13 +54,7 @@ impl Llama {
                 print::note(format_args!("loading {}: {percent} %", path.display()));
             }
         })?;
-        let named = asked
-            .model
-            .model
-            .as_ref()
-            .filter(|name| !Path::new(name).exists());
-        let name = asked.model.model_name.as_ref().or(named);
-        let name = name.unwrap_or(&checkpoint.config().name);
+        let name = super::told_name(asked.model).unwrap_or(&checkpoint.config().name);
         let llama = Llama {
             model: ModelName::new(name),
             weights,

@@ -132,10 +132,7 @@ async fn start(
 fn served(args: &FrontendArgs) -> anyhow::Result<Served> {
     let profile = Profile::named(engine::sim::PUBLISHED_PROFILE)?;
     Ok(Served {
-        model: match args.model.model_name.as_ref().or(args.model.model.as_ref()) {
-            Some(name) => ModelName::new(name),
-            None => profile.model.clone(),
-        },
+        model: backend::model_name(&args.model)?.unwrap_or_else(|| profile.model.clone()),
         block_size: args.kv_cache_block_size.unwrap_or(profile.block_size),
         max_context_tokens: args
             .max_context_tokens
