@@ -8,6 +8,7 @@
 //! | `--head FOLDER` | an EAGLE-3 head guesses too |
 //! | `--fixed K` | always K guesses, whether they pay or not: what each place of a draft is worth |
 //! | `--tokens N` | of an answer, 96 unless told |
+//! | `--only METHOD` | none of the others; nothing to compare the text with |
 //!
 //! PROMPTS.json has `texts`, as the files of `benches/speculation`, or `cases` with the tokens of a
 //! `prompt` and perhaps a `greedy` answer, as long as which the model's own is; such are
@@ -63,6 +64,9 @@ fn main() {
     }
     if let Some(draft) = option("--draft") {
         sources.push(DraftSource::Model(load(draft.as_ref())));
+    }
+    if let Some(only) = option("--only") {
+        sources.retain(|source| source.as_str() == only);
     }
     let mut plain = None;
     for source in sources {
