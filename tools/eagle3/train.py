@@ -170,6 +170,7 @@ def write_held_out(path, measured):
         for group, found in measured.items()
         for prompt, answer in found.pairs()
     ]
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"cases": cases}) + "\n")
 
 

@@ -68,12 +68,14 @@ fn main() {
     if let Some(only) = option("--only") {
         sources.retain(|source| source.as_str() == only);
     }
-    let mut plain = None;
+    let mut plain: Option<Vec<Vec<TokenId>>> = None;
     for source in sources {
         let name = source.as_str();
         let said = answer(&weights, source, number("--fixed"), &cases);
-        let same = plain.get_or_insert_with(|| said.clone()) == &said;
-        println!("{name}: the same text: {same}");
+        match &plain {
+            Some(plain) => println!("{name}: the same text: {}", plain == &said),
+            None => plain = Some(said),
+        }
     }
 }
 
