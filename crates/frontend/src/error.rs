@@ -190,7 +190,8 @@ impl From<DispatchError> for ApiError {
                 ..
             } => {
                 let message = format!("The request does not fit any worker: {detail}.");
-                Self::new(StatusCode::BAD_REQUEST, message).code("request_too_large")
+                // The code by which clients know that they must shorten what they send.
+                Self::new(StatusCode::BAD_REQUEST, message).code("context_length_exceeded")
             }
             DispatchError::Failed { attempts, source } => {
                 error!(attempts, error = %source, "request failed on every worker tried");

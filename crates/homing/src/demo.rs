@@ -24,7 +24,6 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing_subscriber::EnvFilter;
 use transport::roster;
 use worker::WorkerContext;
 
@@ -33,6 +32,7 @@ use crate::backend::{Asked, Backend};
 use crate::fleet::Fleet;
 use crate::observability::{Observability, Watched};
 use crate::print;
+use crate::runtime;
 
 pub(crate) use self::signals::StopSignals;
 pub(crate) use self::signals::stop_signal;
@@ -41,15 +41,8 @@ pub(crate) use self::signals::stop_signal;
 const COMMANDS: usize = 16;
 
 pub(crate) fn run(args: Box<DemoArgs>) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&args.general.log).context("--log")?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(Box::pin(demo(*args)))
+    let log = args.general.log.clone();
+    runtime::run(&log, demo(*args))
 }
 
 async fn demo(args: DemoArgs) -> anyhow::Result<()> {

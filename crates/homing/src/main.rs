@@ -19,6 +19,7 @@ mod model;
 mod observability;
 mod pages;
 mod print;
+mod runtime;
 mod simulation;
 mod sweep;
 

@@ -2,7 +2,7 @@
 //! turn by turn, so that what else the machine does hits all alike.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
@@ -71,7 +71,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn prepare(venv: &Path) -> anyhow::Result<()> {
     let python = venv.join("bin/python");
-    if python.is_file() {
+    // An installation that was interrupted leaves an environment that lacks them.
+    let has_all = Command::new(&python)
+        .args(["-c", "import llama_cpp, transformers"])
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if has_all {
         return Ok(());
     }
     let status = Command::new("python3")

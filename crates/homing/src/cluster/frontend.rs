@@ -18,10 +18,10 @@ use super::draw_id;
 use super::membership::{self, Place};
 use crate::args::FrontendArgs;
 use crate::demo::StopSignals;
-use crate::{backend, print};
+use crate::{backend, print, runtime};
 
 pub(crate) fn run(args: FrontendArgs) -> anyhow::Result<()> {
-    super::run(&args.general.log.clone(), serve(args))
+    runtime::run(&args.general.log.clone(), serve(args))
 }
 
 /// What is served, as the flags say or as the default profile has it.

@@ -29,10 +29,10 @@ use super::draw_id;
 use crate::args::{Discovery, EventPlane, WorkerArgs};
 use crate::backend::{Asked, Backend};
 use crate::demo::StopSignals;
-use crate::print;
+use crate::{print, runtime};
 
 pub(crate) fn run(args: WorkerArgs) -> anyhow::Result<()> {
-    super::run(&args.general.log.clone(), serve(args))
+    runtime::run(&args.general.log.clone(), serve(args))
 }
 
 /// Whoever asks for metrics reads them.
