@@ -13,6 +13,7 @@ mod bench;
 mod chaos;
 mod ci;
 mod codegen;
+mod fresh_start;
 mod fuzz;
 mod repository;
 mod tidy;
@@ -51,15 +52,7 @@ enum Chore {
 }
 
 fn main() -> ExitCode {
-    let done = match Arguments::parse().chore {
-        Chore::Test(arguments) => ci::run(&arguments),
-        Chore::Tidy => tidy::run(),
-        Chore::Codegen => codegen::run(),
-        Chore::Screenshots => ci::screenshots(),
-        Chore::Chaos(arguments) => chaos::run(&arguments),
-        Chore::Fuzz(arguments) => fuzz::run(&arguments),
-        Chore::Bench { bench } => bench::run(&bench),
-    };
+    let done = fresh_start::forget_package().and_then(|()| run(Arguments::parse().chore));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         // Printed here rather than returned: a failed chore needs its reason on one line,
@@ -68,5 +61,17 @@ fn main() -> ExitCode {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn run(chore: Chore) -> anyhow::Result<()> {
+    match chore {
+        Chore::Test(arguments) => ci::run(&arguments),
+        Chore::Tidy => tidy::run(),
+        Chore::Codegen => codegen::run(),
+        Chore::Screenshots => ci::screenshots(),
+        Chore::Chaos(arguments) => chaos::run(&arguments),
+        Chore::Fuzz(arguments) => fuzz::run(&arguments),
+        Chore::Bench { bench } => bench::run(&bench),
     }
 }
