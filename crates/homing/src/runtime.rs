@@ -7,6 +7,10 @@ use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
 
 /// Runs to the end. `log` is what `--log` says.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this crate is the reader of the environment"
+)]
 pub(crate) fn run<F>(log: &str, work: F) -> anyhow::Result<()>
 where
     F: Future<Output = anyhow::Result<()>>,

@@ -226,16 +226,17 @@ pub fn to_status(status: &WorkerStatus) -> wire::Status {
     }
 }
 
-/// A share that is none counts as nothing, so that averages of it stay numbers.
+/// A share that is none counts as nothing, so that averages of it stay numbers. So does the nothing
+/// with a sign, which would not cross the wire again: nothing is left out there.
 pub fn from_status(status: &wire::Status) -> WorkerStatus {
-    let utilization = Some(status.utilization).filter(|share| !share.is_nan());
+    let utilization = Some(status.utilization).filter(|share| *share > 0.0);
     WorkerStatus {
         running: status.running,
         waiting: status.waiting,
         active_blocks: status.active_blocks,
         cached_blocks: status.cached_blocks,
         free_blocks: status.free_blocks,
-        utilization: utilization.unwrap_or(0.0).clamp(0.0, 1.0),
+        utilization: utilization.map_or(0.0, |share| share.min(1.0)),
         gpu_memory_used_bytes: status.gpu_memory_used_bytes,
         steps: status.steps,
         step_time: Duration::from_nanos(status.step_nanos),
@@ -486,8 +487,13 @@ mod tests {
             };
             from_status(&status).utilization
         };
-        let shares = [f64::NAN, -1.0, 0.25, f64::INFINITY];
-        assert_eq!(shares.map(taken), [0.0, 0.0, 0.25, 1.0]);
+        let shares = [f64::NAN, -1.0, -0.0, 0.25, f64::INFINITY];
+        let expected = [0.0, 0.0, 0.0, 0.25, 1.0];
+        // By their bits, which tell the two nothings apart.
+        assert_eq!(
+            shares.map(taken).map(f64::to_bits),
+            expected.map(f64::to_bits)
+        );
     }
 
     #[test]
