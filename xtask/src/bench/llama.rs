@@ -73,7 +73,7 @@ fn prepare(venv: &Path) -> anyhow::Result<()> {
     let python = venv.join("bin/python");
     // An installation that was interrupted leaves an environment that lacks them.
     let has_all = Command::new(&python)
-        .args(["-c", "import llama_cpp, transformers"])
+        .args(["-c", "import accelerate, llama_cpp, transformers"])
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success());
