@@ -10,6 +10,7 @@ mod profile;
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use contract::random::Random;
 use contract::{Clock, GenerateRequest, HashSeed, OutputLimits, RequestId, Sampling, TokenId};
@@ -64,6 +65,11 @@ impl Shape {
         (self.context + 1).max(self.prefilled + self.prefill)
     }
 
+    /// What a step of this shape has to do.
+    pub fn load(&self, limits: &Limits) -> StepLoad {
+        StepLoad::of(&Sequences::new(*self, limits).batch())
+    }
+
     fn fits(&self, limits: &Limits) -> bool {
         let prompts = usize::from(self.prefill > 0);
         let blocks = self.decoding * limits.blocks_for(self.context + 1)
@@ -99,17 +105,17 @@ pub fn shapes(limits: &Limits) -> Vec<Shape> {
     shapes
 }
 
-/// What steps of each shape take on `executor`: their load, and seconds for each round.
+/// Seconds that a step of each shape takes on `executor`, in an order that the seed decides.
 ///
-/// A round is all shapes in an order of its own. Workers that are measured side by side with
-/// different seeds therefore meet as they do when they serve: one decodes while another reads a
-/// prompt. `tell` hears of each round that begins.
+/// Workers that are measured side by side with different seeds meet as they do when they serve:
+/// one decodes while another reads a prompt. `company` counts those that are not done. Who is
+/// done goes on until all are, so that nobody is measured in less company than he began with.
 pub async fn measure(
     executor: &mut impl Executor,
     shapes: &[Shape],
-    (rounds, seed): (usize, u64),
-    mut tell: impl FnMut(usize),
-) -> Result<Vec<(StepLoad, Vec<f64>)>, ExecutorError> {
+    seed: u64,
+    company: &AtomicUsize,
+) -> Result<Vec<f64>, ExecutorError> {
     let limits = executor.limits();
     let sequences: Vec<Sequences> = shapes
         .iter()
@@ -118,24 +124,23 @@ pub async fn measure(
     let clock = Clock::start();
     let mut random = Random::new(seed);
     let mut order: Vec<usize> = (0..shapes.len()).collect();
-    let mut seconds = vec![Vec::with_capacity(rounds); shapes.len()];
-    // The first round makes room and is not counted.
-    for round in 0..=rounds {
-        tell(round);
-        for last in (1..order.len()).rev() {
-            order.swap(last, random.below(last + 1));
-        }
-        for shape in &order {
-            let batch = sequences[*shape].batch();
-            let began = clock.now();
-            executor.step(&batch).await?;
-            if round > 0 {
-                seconds[*shape].push((clock.now() - began).as_secs_f64());
-            }
-        }
+    for last in (1..order.len()).rev() {
+        order.swap(last, random.below(last + 1));
     }
-    let loads = sequences.iter().map(|one| StepLoad::of(&one.batch()));
-    Ok(loads.zip(seconds).collect())
+    let mut seconds = vec![0.0; shapes.len()];
+    for shape in &order {
+        let began = clock.now();
+        executor.step(&sequences[*shape].batch()).await?;
+        seconds[*shape] = (clock.now() - began).as_secs_f64();
+    }
+    company.fetch_sub(1, Ordering::Relaxed);
+    for shape in order.iter().cycle() {
+        if company.load(Ordering::Relaxed) == 0 {
+            break;
+        }
+        executor.step(&sequences[*shape].batch()).await?;
+    }
+    Ok(seconds)
 }
 
 /// The middle one of several times.

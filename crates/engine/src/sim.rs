@@ -28,7 +28,7 @@ pub use self::answers::{AnswerBank, AnswerLength};
 pub use self::profile::{DEFAULT_PROFILE, PUBLISHED_PROFILE, Profile, ProfileError};
 pub use self::speculation::Speculation;
 use self::timing::StepLoad;
-pub use self::timing::Timing;
+pub use self::timing::{Sharing, Timing};
 use crate::executor::{
     Batch, Executor, ExecutorError, Limits, Row, RowOutput, SequenceId, StepOutput,
 };

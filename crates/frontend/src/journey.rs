@@ -24,9 +24,11 @@ use tracing::warn;
 use crate::metrics::{Migration, Stage};
 use crate::pipeline::{DispatchError, Pipeline, Urgency};
 
-/// How long to wait for a worker when there was one a moment ago: a restart or a dropped
-/// connection is often over by then.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How often to look for a worker when there was one a moment ago.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long a request waits for one altogether: a restart, a dropped connection or a machine
+/// that stood still is often over by then.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A request, and where it has been.
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub(crate) struct Journey {
     /// Workers that failed this request; it is not sent there again while others are left.
     failed: SmallVec<[WorkerId; 4]>,
     failures: u32,
+    /// Time spent without any worker to go to.
+    waited: Duration,
 }
 
 /// One worker's part of the answer.
@@ -59,6 +63,7 @@ impl Journey {
             urgency,
             failed: SmallVec::new(),
             failures: 0,
+            waited: Duration::ZERO,
         };
         journey.chain = journey.chain_of(&journey.request.prompt);
         journey
@@ -94,15 +99,15 @@ impl Journey {
                 (Ok(placement), _) => placement,
                 // Everyone who could serve it has failed. One of them may come back.
                 (Err(RouteError::NoWorker), failure) if self.failures > 0 => {
-                    self.failures += 1;
                     self.failed.clear();
-                    if self.failures > self.pipeline.limits.migrations {
+                    if self.waited >= PATIENCE {
                         let Some(source) = failure else {
                             return Err(RouteError::NoWorker.into());
                         };
                         return Err(self.given_up(source));
                     }
-                    tokio::time::sleep(PATIENCE).await;
+                    tokio::time::sleep(LOOK_EVERY).await;
+                    self.waited += LOOK_EVERY;
                     last_failure = failure;
                     continue;
                 }

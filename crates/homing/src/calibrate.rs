@@ -1,6 +1,9 @@
 //! `homing calibrate`: a profile for the simulator, measured on this machine.
 
+use std::sync::atomic::AtomicUsize;
+
 use anyhow::{Context as _, bail, ensure};
+use contract::random::mix;
 use engine::calibration::{self, Facts, Fit, Measurement, Shape};
 use engine::sim::Profile;
 use engine::{Executor as _, Limits};
@@ -38,10 +41,10 @@ pub(crate) fn run(args: &CalibrateArgs) -> anyhow::Result<()> {
         .map(|_| llama.executor())
         .collect::<anyhow::Result<Vec<_>>>()?;
     let limits = executors[0].limits();
-    let measurements = measure(&mut executors, &limits, args.repeats as usize)?;
-    let fit = calibration::fit(&measurements);
-    report(&measurements, &fit);
-    let text = profile(&llama, args, &limits, &fit);
+    let measured = measure(&mut executors, &limits, args.repeats as usize)?;
+    let fit = calibration::fit(&measured.steps);
+    report(&measured, &fit);
+    let text = profile(&llama, args, (&limits, &measured.shares), &fit);
     // What was written can be read, or there is a fault here.
     Profile::parse("calibrated", &text)?;
     std::fs::write(&args.output, text).with_context(|| args.output.display().to_string())?;
@@ -49,39 +52,84 @@ pub(crate) fn run(args: &CalibrateArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All kinds of steps, on all workers at once.
+/// What was measured on all workers at once, and how fewer of them compare.
+struct Measured {
+    steps: Vec<Measurement>,
+    /// What part of a step's time it takes while one worker computes, two, and so on; empty
+    /// where there is only one.
+    shares: Vec<f64>,
+}
+
+/// Seconds of steps of one shape, over all rounds and workers.
+type Seconds = Vec<f64>;
+
+/// All kinds of steps on one worker, on two and so on, in every round: a machine whose own
+/// speed changes in the meantime changes all of them.
 fn measure(
     executors: &mut [LlamaExecutor],
     limits: &Limits,
     rounds: usize,
-) -> anyhow::Result<Vec<Measurement>> {
+) -> anyhow::Result<Measured> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let shapes = calibration::shapes(limits);
-    let kinds = shapes.len();
-    let sessions = executors.iter_mut().zip(0..).map(|(executor, worker)| {
-        calibration::measure(executor, &shapes, (rounds, worker), move |round| {
-            if worker == 0 && round > 0 {
-                print::note(format_args!(
-                    "round {round} of {rounds}: {kinds} kinds of steps"
-                ));
+    let workers = executors.len();
+    let mut seconds: Vec<Vec<Seconds>> = vec![vec![Vec::new(); shapes.len()]; workers];
+    // The first round makes room and is not counted.
+    measure_at_once(&runtime, executors, &shapes, 0)?;
+    for round in 1..=rounds {
+        print::note(format_args!(
+            "round {round} of {rounds}: {} kinds of steps",
+            shapes.len()
+        ));
+        for (at_once, seconds) in (1..).zip(&mut seconds) {
+            for session in measure_at_once(&runtime, &mut executors[..at_once], &shapes, round)? {
+                let pairs = seconds.iter_mut().zip(session);
+                pairs.for_each(|(seconds, one)| seconds.push(one));
             }
-        })
-    });
-    let mut sessions = runtime.block_on(futures_util::future::try_join_all(sessions))?;
-    let measured = shapes.into_iter().enumerate().map(|(index, shape)| {
-        let seconds = sessions
-            .iter_mut()
-            .flat_map(|session| std::mem::take(&mut session[index].1))
-            .collect();
-        Measurement {
-            shape,
-            load: sessions[0][index].0,
-            seconds: calibration::median(seconds),
         }
+    }
+    let medians: Vec<Seconds> = seconds
+        .into_iter()
+        .map(|shapes| shapes.into_iter().map(calibration::median).collect())
+        .collect();
+    let all = medians.last().context("no worker was measured")?;
+    let share = |some: &Seconds| {
+        let parts = some.iter().zip(all).map(|(some, all)| some / all);
+        calibration::median(parts.collect()).min(1.0)
+    };
+    let measured = shapes
+        .into_iter()
+        .zip(all)
+        .map(|(shape, seconds)| Measurement {
+            shape,
+            load: shape.load(limits),
+            seconds: *seconds,
+        });
+    Ok(Measured {
+        steps: measured.collect(),
+        shares: match workers {
+            1 => Vec::new(),
+            _ => medians.iter().map(share).collect(),
+        },
+    })
+}
+
+/// A round on all of these workers at once: for each, seconds by shape.
+fn measure_at_once(
+    runtime: &tokio::runtime::Runtime,
+    executors: &mut [LlamaExecutor],
+    shapes: &[Shape],
+    round: usize,
+) -> anyhow::Result<Vec<Seconds>> {
+    let company = AtomicUsize::new(executors.len());
+    let sessions = executors.iter_mut().zip(0..).map(|(executor, worker)| {
+        let seed = mix(round as u64, worker, 0);
+        calibration::measure(executor, shapes, seed, &company)
     });
-    Ok(measured.collect())
+    let sessions = runtime.block_on(futures_util::future::try_join_all(sessions));
+    Ok(sessions?)
 }
 
 fn in_words(shape: &Shape) -> String {
@@ -101,12 +149,12 @@ fn in_words(shape: &Shape) -> String {
     words.join(", ")
 }
 
-fn report(measurements: &[Measurement], fit: &Fit) {
+fn report(measured: &Measured, fit: &Fit) {
     print::line(format_args!(
         "{:<50} {:>10} {:>10} {:>7}",
         "step", "measured", "explained", "off"
     ));
-    for measured in measurements {
+    for measured in &measured.steps {
         let explained = fit.timing.step(&measured.load).as_secs_f64();
         print::line(format_args!(
             "{:<50} {:>7.2} ms {:>7.2} ms {:>5.1} %",
@@ -134,9 +182,21 @@ fn report(measurements: &[Measurement], fit: &Fit) {
         median_error * 100.0,
         worst_error * 100.0
     ));
+    let workers = measured.shares.len();
+    for (computing, part) in (1..workers).zip(&measured.shares) {
+        print::line(format_args!(
+            "while {computing} of {workers} workers compute, a step takes {:.0} % of that",
+            part * 100.0
+        ));
+    }
 }
 
-fn profile(llama: &Llama, args: &CalibrateArgs, limits: &Limits, fit: &Fit) -> String {
+fn profile(
+    llama: &Llama,
+    args: &CalibrateArgs,
+    (limits, shares): (&Limits, &[f64]),
+    fit: &Fit,
+) -> String {
     let options = &llama.options().model;
     let (threads, isa) = (options.threads, options.isa.as_str());
     let method = format!(
@@ -158,6 +218,7 @@ fn profile(llama: &Llama, args: &CalibrateArgs, limits: &Limits, fit: &Fit) -> S
             device: &format!("CPU ({isa})"),
             method: &method,
             limits,
+            shares,
         },
         fit,
     )

@@ -30,16 +30,15 @@ use crate::events::{EventError, Inlet, nats, topic, zmq};
 use crate::link::GrpcLink;
 use crate::metrics::NetMetrics;
 use crate::registration::{EventAddress, Expected, Registration};
+use crate::silence::{PING_EVERY, PING_TIMEOUT, Silence, beats};
 use crate::tls::Tls;
 use crate::wire::worker_client::WorkerClient;
 use crate::wire::{self, Sender, from_frontend, from_worker};
 
 /// Why a session ended in good order.
 const CLOSED: &str = "it closed";
-/// A worker that says nothing for so long is gone. Four beats: a machine may stutter.
+/// A worker that says nothing for so long is gone.
 pub const SILENCE: Duration = Duration::from_secs(1);
-/// How often the worker hears from us, whether or not anything has changed.
-const BEAT: Duration = Duration::from_millis(250);
 /// When the worker says that it has published a batch, it should be here after this.
 const HEAD_DELAY: Duration = Duration::from_secs(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -321,8 +320,8 @@ impl Keeper {
         let mut endpoint = Endpoint::from_shared(self.address.clone())
             .map_err(failed)?
             .connect_timeout(CONNECT_TIMEOUT)
-            .http2_keep_alive_interval(Duration::from_secs(1))
-            .keep_alive_timeout(Duration::from_secs(2))
+            .http2_keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_TIMEOUT)
             .keep_alive_while_idle(true);
         if let Some(tls) = &self.inner.tls {
             endpoint = endpoint.tls_config(tls.client()).map_err(failed)?;
@@ -359,16 +358,13 @@ impl Session {
     }
 
     async fn exchange(&mut self) -> &'static str {
-        let mut beats = tokio::time::interval(BEAT);
-        beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-        let silence = tokio::time::sleep(SILENCE);
-        tokio::pin!(silence);
+        let (mut beats, mut silence) = (beats(), Silence::new(SILENCE));
         loop {
             tokio::select! {
                 message = self.inbound.message() => match message {
                     Ok(Some(message)) => {
                         self.hear(message);
-                        silence.as_mut().reset(Instant::now() + SILENCE);
+                        silence.heard();
                     }
                     Ok(None) => return CLOSED,
                     Err(status) => {
@@ -377,11 +373,13 @@ impl Session {
                     }
                 },
                 _ = beats.tick() => {
+                    if silence.is_too_long() {
+                        return "it fell silent";
+                    }
                     self.tell();
                     self.pass_heads_on();
                 }
                 Ok(()) = self.load.changed() => self.tell(),
-                () = &mut silence => return "it fell silent",
             }
         }
     }

@@ -20,6 +20,7 @@
 //! | [`leases`] | how a worker divides its slots among frontends |
 //! | [`serve`] | the worker's side |
 //! | [`connect`], [`link`] | the frontend's side |
+//! | `silence` | when the other side counts as gone |
 //! | [`events`] | the event planes |
 //! | [`discovery`] | where workers are: a list, etcd, Kubernetes |
 //! | [`tls`] | certificates of both sides |
@@ -28,7 +29,7 @@
 //!
 //! - **Silence is noticed.** Each side hears from the other several times a second; a worker
 //!   that falls silent is gone after [`connect::SILENCE`], and every stream from it ends with
-//!   an error, so that requests move on.
+//!   an error, so that requests move on. Our own sleep is not their silence.
 //! - **Lost events cost hits, never answers.** A gap is repaired by a snapshot over the
 //!   request plane, whatever became of the event plane.
 //! - **Slots are never given twice.** The sum of what a worker's frontends may have on it
@@ -42,5 +43,6 @@ pub mod link;
 mod metrics;
 pub mod registration;
 pub mod serve;
+mod silence;
 pub mod tls;
 pub mod wire;

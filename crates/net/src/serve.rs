@@ -37,6 +37,7 @@ use self::streams::{Answer, Packets, Parts};
 use crate::events::{Outgoing, Publisher};
 use crate::leases::Leases;
 use crate::registration::Registration;
+use crate::silence::{PING_EVERY, PING_TIMEOUT};
 use crate::tls::Tls;
 use crate::wire;
 use crate::wire::worker_server::{Worker, WorkerServer};
@@ -48,9 +49,6 @@ const DIVIDE_EVERY: Duration = Duration::from_millis(50);
 /// So many of these pass before status and loads are said again although nothing has changed. Brokers
 /// keep nothing, so a frontend that began to listen a moment too late hears them then.
 const REPEAT_EVERY: u32 = 20;
-/// Dead connections are noticed by pings, so that the requests on them end.
-const PING_EVERY: Duration = Duration::from_secs(1);
-const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How a worker is served.
 #[derive(Debug)]

@@ -290,10 +290,13 @@ impl Cluster {
     }
 
     fn begin_step(&mut self, index: usize, epoch: u64) {
+        // Those that just rest or are dead compute nothing; this one is no longer at rest.
+        let computes = |worker: &&VirtualWorker| !worker.rests;
+        let computing = self.workers.iter().flatten().filter(computes).count();
         let Some(worker) = self.workers[index].as_mut() else {
             return;
         };
-        match worker.begin_step(self.now) {
+        match worker.begin_step(self.now, computing) {
             Some(duration) => self.push(self.now + duration, EventKind::StepEnds, index, epoch),
             None => {
                 worker.rests = true;

@@ -14,6 +14,8 @@ pub struct Facts<'a> {
     /// How the times were measured.
     pub method: &'a str,
     pub limits: &'a Limits,
+    /// What part of a step's time it takes while one, two, … workers compute; empty for one.
+    pub shares: &'a [f64],
 }
 
 /// The text of a profile.
@@ -35,6 +37,18 @@ pub fn profile(facts: &Facts<'_>, fit: &Fit) -> String {
     let (about, model) = (quoted(facts.about), quoted(facts.model));
     let (device, method) = (quoted(facts.device), quoted(facts.method));
     let workers = facts.workers;
+    let shares: Vec<String> = facts
+        .shares
+        .iter()
+        .map(|part| format!("{part:.3}"))
+        .collect();
+    let shared_machine = match shares.is_empty() {
+        true => String::new(),
+        false => format!(
+            "shared_machine = {{ values = [{}], origin = {method} }}\n",
+            shares.join(", ")
+        ),
+    };
     let to_limit = "assumed: answers run to the limit that requests set";
     let timing = &fit.timing;
     let [base, per_token, per_sequence] =
@@ -70,7 +84,7 @@ per_token = {{ value = {per_token:.3}, unit = "us", origin = {method} }}
 per_sequence = {{ value = {per_sequence:.3}, unit = "us", origin = {method} }}
 per_context_token = {{ value = {per_context_token:.3}, unit = "ns", origin = {method} }}
 attention_per_pair = {{ value = {per_pair:.3}, unit = "ns", origin = {method} }}
-
+{shared_machine}
 [answers]
 mean = {{ value = {max_context_tokens}, unit = "tokens", origin = "{to_limit}" }}
 spread = {{ value = 0, unit = "tokens", origin = "{to_limit}" }}

@@ -1,8 +1,9 @@
 //! The simulator's constants are found again from its steps.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::calibration::{Facts, Measurement, fit, measure, median, profile, shapes};
+use crate::calibration::{Facts, Measurement, fit, measure, profile, shapes};
 use crate::executor::Executor as _;
 use crate::sim::{AnswerBank, Profile, SimExecutor, Timing};
 
@@ -11,14 +12,14 @@ use crate::sim::{AnswerBank, Profile, SimExecutor, Timing};
 async fn measurements(profile: &Profile) -> Vec<Measurement> {
     let bank = AnswerBank::new(vec![vec![1, 2]], vec![vec![vec![3; 50]]]);
     let mut executor = SimExecutor::new(profile, Arc::new(bank), 1);
-    let shapes = shapes(&executor.limits());
-    let mut rounds = Vec::new();
-    let steps = measure(&mut executor, &shapes, (3, 1), |round| rounds.push(round));
-    let steps = steps.await.unwrap();
-    assert_eq!(rounds, [0, 1, 2, 3]);
+    let limits = executor.limits();
+    let shapes = shapes(&limits);
+    let alone = AtomicUsize::new(1);
+    let steps = measure(&mut executor, &shapes, 1, &alone).await.unwrap();
     let mut measured = Vec::new();
-    for (shape, (load, seconds)) in shapes.into_iter().zip(steps) {
-        let (rung, stated) = (median(seconds), profile.timing.step(&load).as_secs_f64());
+    for (shape, rung) in shapes.into_iter().zip(steps) {
+        let load = shape.load(&limits);
+        let stated = profile.timing.step(&load).as_secs_f64();
         assert!((rung - stated).abs() < 2e-3, "{shape:?}: {rung} {stated}");
         measured.push(Measurement {
             shape,
@@ -68,11 +69,14 @@ async fn what_is_found_is_a_profile_of_the_same_worker() {
         device: "CPU",
         method: "measured in a test",
         limits: &limits,
+        shares: &[0.5, 1.0],
     };
     let text = profile(&facts, &fit(&measurements(&original).await));
     let copy = Profile::parse("copy", &text).unwrap();
     assert_eq!(copy.limits(), limits);
     assert_eq!((copy.workers, copy.about.as_str()), (2, facts.about));
+    let parts = [1, 2, 3].map(|computing| copy.sharing.part(computing));
+    assert_eq!(parts, [0.5, 1.0, 1.0]);
     let ratio = copy.timing.per_token / original.timing.per_token;
     assert!((ratio - 1.0).abs() < 1e-3, "{ratio}");
 }
@@ -81,4 +85,23 @@ async fn what_is_found_is_a_profile_of_the_same_worker() {
 fn nothing_measured_is_no_reason_to_fall_over() {
     let nothing = fit(&[]);
     assert_eq!((nothing.timing.base, nothing.worst_error), (0.0, 0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_measured_in_less_company_than_at_first() {
+    let slow = Profile::named("4xh100-llama-70b-fp8").unwrap();
+    let fast = Profile::named("zero-delay").unwrap();
+    let company = AtomicUsize::new(2);
+    let bank = Arc::new(AnswerBank::new(vec![vec![1, 2]], vec![vec![vec![3; 50]]]));
+    let [mut slow, mut fast] =
+        [slow, fast].map(|profile| SimExecutor::new(&profile, Arc::clone(&bank), 1));
+    let shapes = shapes(&slow.limits());
+    let first = measure(&mut slow, &shapes, 1, &company);
+    let second = async {
+        let done = measure(&mut fast, &shapes[..1], 2, &company).await;
+        (done, company.load(Ordering::Relaxed))
+    };
+    let (first, (second, left)) = tokio::join!(first, second);
+    assert_eq!(first.unwrap().len(), shapes.len());
+    assert_eq!((second.unwrap().len(), left), (1, 0));
 }

@@ -25,11 +25,11 @@ use std::path::{Path, PathBuf};
 
 use contract::{GpuSpec, Hashing, ModelName, WorkerCard, WorkerId};
 
-use self::constant::Constant;
+use self::constant::{Constant, Shares};
 use self::file::File;
 use super::answers::AnswerLength;
 use super::speculation::{Method, Speculation};
-use super::timing::Timing;
+use super::timing::{Sharing, Timing};
 use crate::executor::Limits;
 
 /// What is simulated unless told otherwise.
@@ -83,6 +83,8 @@ pub struct Profile {
     pub max_context_tokens: u32,
     pub block_size: u32,
     pub timing: Timing,
+    /// Workers of a deployment share a machine, if the profile says how.
+    pub sharing: Sharing,
     /// Steps from a request's arrival at a busy worker until it joins the batch.
     pub intake_steps: u32,
     pub answers: AnswerLength,
@@ -235,6 +237,7 @@ impl Profile {
                 verify_per_token: draft.verify_per_token,
                 ..resolve_timing(&file.timing)?
             },
+            sharing: resolve_sharing(file.timing.shared_machine)?,
             intake_steps: match &file.timing.intake {
                 Some(intake) => at("timing.intake", intake, Constant::steps)?,
                 None => 0,
@@ -346,6 +349,18 @@ fn resolve_timing(timing: &file::Timing) -> Result<Timing, String> {
         draft_per_token: 0.0,
         verify_per_token: 0.0,
     })
+}
+
+fn resolve_sharing(shares: Option<Shares>) -> Result<Sharing, String> {
+    let Some(shares) = shares else {
+        return Ok(Sharing::default());
+    };
+    let named = |error: String| format!("timing.shared_machine: {error}");
+    let parts = shares.checked().map_err(named)?;
+    if parts.contains(&0.0) {
+        return Err(named("a step takes time".to_owned()));
+    }
+    Ok(Sharing::new(parts))
 }
 
 fn resolve_answers(answers: &file::Answers) -> Result<AnswerLength, String> {

@@ -14,6 +14,8 @@
 //! *Computed tokens* are those of prefill chunks and one for each decoding sequence, so a
 //! short prefill in a decode step is nearly free and a long one costs its arithmetic. A
 //! step without prefill has neither pairs nor a second term in the maximum.
+//!
+//! Workers that share a machine also share its cores and its memory's bandwidth: [`Sharing`].
 
 use std::time::Duration;
 
@@ -33,6 +35,25 @@ pub struct Timing {
     pub attention_per_pair: f64,
     pub draft_per_token: f64,
     pub verify_per_token: f64,
+}
+
+/// What part of its time a step takes while few of the workers that share a machine compute.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sharing {
+    /// While one computes, two, and so on; 1 where nothing is said.
+    parts: Vec<f64>,
+}
+
+impl Sharing {
+    pub fn new(parts: Vec<f64>) -> Self {
+        Self { parts }
+    }
+
+    /// While so many workers compute, the one in question included.
+    pub fn part(&self, computing: usize) -> f64 {
+        let index = computing.saturating_sub(1);
+        self.parts.get(index).copied().unwrap_or(1.0)
+    }
 }
 
 /// What a step has to do.

@@ -100,6 +100,31 @@ async fn a_killed_worker_costs_no_stream_over_zeromq() {
     survives(&frontend, &mut workers).await;
 }
 
+/// A machine that is starved, suspended or moved: every worker on it is silent, and none dead.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_that_all_stand_still_for_a_while_cost_no_stream() {
+    let workers: Vec<_> = (0..3).map(|_| Process::worker(&[])).collect();
+    let addresses: Vec<_> = workers.iter().map(|one| one.address.clone()).collect();
+    let frontend = Process::frontend(&["--workers", &addresses.join(",")]);
+    until_workers(&frontend, 3).await;
+    let turns: Vec<_> = first_turns().into_iter().take(30).collect();
+    let undisturbed = ask(&frontend.address, &turns, None).await;
+    assert!(undisturbed.iter().all(Streamed::is_complete));
+
+    let begun = Notify::new();
+    let still = async {
+        begun.notified().await;
+        workers.iter().for_each(Process::stand_still);
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        workers.iter().for_each(Process::go_on);
+    };
+    let (answers, ()) = tokio::join!(ask(&frontend.address, &turns, Some(&begun)), still);
+    let failed = answers.iter().find(|answer| !answer.is_complete());
+    assert!(failed.is_none(), "{failed:?}");
+    assert_eq!(texts(&answers), texts(&undisturbed));
+    until_workers(&frontend, 3).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drained_worker_finishes_and_one_that_comes_back_is_taken_in() {
     let mut workers: Vec<_> = (0..2).map(|_| Process::worker(&[])).collect();

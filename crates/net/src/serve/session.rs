@@ -13,10 +13,9 @@ use tracing::{info, warn};
 
 use super::Shared;
 use crate::registration::Expected;
+use crate::silence::{Silence, beats};
 use crate::wire::{self, from_frontend, from_worker};
 
-/// How often each side shows that it is there.
-pub(crate) const BEAT: Duration = Duration::from_millis(250);
 /// A frontend that says nothing for so long is gone.
 const SILENCE: Duration = Duration::from_secs(3);
 /// Whoever attaches says who it is at once.
@@ -96,17 +95,14 @@ impl Session {
     }
 
     async fn exchange(&mut self) -> &'static str {
-        let mut beats = tokio::time::interval(BEAT);
-        beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-        let silence = tokio::time::sleep(SILENCE);
-        tokio::pin!(silence);
+        let (mut beats, mut silence) = (beats(), Silence::new(SILENCE));
         let mut drain_told = false;
         loop {
             tokio::select! {
                 message = self.inbound.next() => match message {
                     Some(Ok(message)) => {
                         self.hear(message);
-                        silence.as_mut().reset(tokio::time::Instant::now() + SILENCE);
+                        silence.heard();
                     }
                     Some(Err(_)) => return "its connection broke",
                     None => return "it closed",
@@ -116,16 +112,20 @@ impl Session {
                 {
                     return "it closed";
                 },
-                _ = beats.tick() => if self.outbound.try_send(Ok(self.beat())).is_err() {
-                    return "it does not read";
-                },
+                _ = beats.tick() => {
+                    if silence.is_too_long() {
+                        return "it fell silent";
+                    }
+                    if self.outbound.try_send(Ok(self.beat())).is_err() {
+                        return "it does not read";
+                    }
+                }
                 () = self.shared.draining.cancelled(), if !drain_told => {
                     drain_told = true;
                     let draining = say(from_worker::Say::Draining(wire::Draining {}));
                     let _ = self.outbound.try_send(Ok(draining));
                 }
                 () = self.shared.ended.cancelled() => return "this worker ended",
-                () = &mut silence => return "it fell silent",
             }
         }
     }

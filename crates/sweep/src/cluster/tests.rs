@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::sim::Profile;
+use engine::sim::{Profile, Sharing};
 
 use super::*;
 use crate::cell::{CellPlan, run_cell, run_recorded};
@@ -38,11 +38,18 @@ fn with_cell<T>(
     level: u32,
     run: impl Fn(&CellPlan<'_>) -> T,
 ) -> T {
-    let profile = profile();
+    with_profile(&profile(), (workload, mode, level), run)
+}
+
+fn with_profile<T>(
+    profile: &Profile,
+    (workload, mode, level): (&Workload, &str, u32),
+    run: impl Fn(&CellPlan<'_>) -> T,
+) -> T {
     let mode: Contestant = mode.parse().unwrap();
     run(&CellPlan {
         workload,
-        profile: &profile,
+        profile,
         workers: 3,
         mode,
         level,
@@ -170,6 +177,23 @@ fn a_slower_worker_takes_longer() {
     assert!((1.9..2.1).contains(&ratio), "{ratio}");
     let later = run("[[changes]]\nat_s = 5\nworker = 0\nspeed = 0.5\n");
     assert!(later.rps < usual.rps);
+}
+
+#[test]
+fn who_has_the_machine_alone_is_faster() {
+    let shared = Profile {
+        sharing: Sharing::new(vec![0.5, 0.75, 1.0]),
+        ..profile()
+    };
+    let tpot = |profile: &Profile, level| {
+        let cell = with_profile(profile, (&small(""), "round-robin", level), run_summary);
+        cell.tpot_ms.p50.unwrap()
+    };
+    // One conversation is on one worker at a time; twelve keep all three busy.
+    let alone = tpot(&shared, 1) / tpot(&profile(), 1);
+    assert!((0.49..0.51).contains(&alone), "{alone}");
+    let crowded = tpot(&shared, 12) / tpot(&profile(), 12);
+    assert!((0.95..=1.0).contains(&crowded), "{crowded}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use contract::{
     GenerateRequest, KvBatch, LinkError, Moment, TokenSender, WorkerCard, WorkerId, WorkerStatus,
 };
-use engine::sim::{AnswerBank, Profile, SimExecutor};
+use engine::sim::{AnswerBank, Profile, Sharing, SimExecutor};
 use engine::{Limits, Scheduler, StepOutput, Submission};
 use std::sync::Arc;
 
@@ -76,6 +76,7 @@ pub(super) struct VirtualWorker {
     /// What the router has placed here and not released.
     pub(super) in_flight: u32,
     pub(super) speed: f64,
+    sharing: Sharing,
     /// No step is under way and none is about to begin.
     pub(super) rests: bool,
     /// Tells steps of this life from those of an earlier one.
@@ -108,6 +109,7 @@ impl VirtualWorker {
             card: plan.card(id),
             in_flight: 0,
             speed: plan.speed,
+            sharing: plan.profile.sharing.clone(),
             rests: true,
             epoch,
             scheduler: Scheduler::new(id, limits.clone()),
@@ -134,8 +136,9 @@ impl VirtualWorker {
         Ok(())
     }
 
-    /// Begins a step and says how long it takes. `None` when there is nothing to do.
-    pub(super) fn begin_step(&mut self, now: Moment) -> Option<Duration> {
+    /// Begins a step while so many workers compute, itself included, and says how long it
+    /// takes. `None` when there is nothing to do.
+    pub(super) fn begin_step(&mut self, now: Moment, computing: usize) -> Option<Duration> {
         for parcel in self.inbox.drain(..) {
             let submission = Submission {
                 request: parcel.request,
@@ -153,11 +156,12 @@ impl VirtualWorker {
         self.readers.clear();
         self.readers
             .extend(sampling.map(|row| self.keys[row.sequence.0 as usize]));
+        let speed = self.speed / self.sharing.part(computing);
         #[expect(clippy::float_cmp, reason = "exactly 1 means the profile's own times")]
-        let as_planned = self.speed == 1.0;
+        let as_planned = speed == 1.0;
         let at_speed = |time: Duration| match as_planned {
             true => time,
-            false => time.div_f64(self.speed),
+            false => time.div_f64(speed),
         };
         output.draft_time = at_speed(output.draft_time);
         output.verify_time = at_speed(output.verify_time);

@@ -81,15 +81,15 @@ impl Constant {
     }
 }
 
-/// Acceptance probabilities, one for each drafted position.
+/// Numbers between 0 and 1: acceptance by drafted position, times by workers that compute.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Probabilities {
+pub(super) struct Shares {
     values: Vec<f64>,
     origin: String,
 }
 
-impl Probabilities {
+impl Shares {
     pub(super) fn checked(self) -> Result<Vec<f64>, String> {
         check_origin(&self.origin)?;
         match self
@@ -97,7 +97,7 @@ impl Probabilities {
             .iter()
             .find(|value| !(0.0..=1.0).contains(*value))
         {
-            Some(value) => Err(format!("{value} is not a probability")),
+            Some(value) => Err(format!("{value} is not between 0 and 1")),
             None => Ok(self.values),
         }
     }

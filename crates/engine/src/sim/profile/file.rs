@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::constant::{Constant, Probabilities};
+use super::constant::{Constant, Shares};
 use crate::sim::speculation::Method;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -56,6 +56,7 @@ pub(super) struct Timing {
     pub(super) attention_per_pair: Constant,
     pub(super) wide_batch: Option<WideBatch>,
     pub(super) intake: Option<Constant>,
+    pub(super) shared_machine: Option<Shares>,
 }
 
 /// What larger batches cost beyond their rows.
@@ -79,7 +80,7 @@ pub(super) struct Answers {
 #[serde(deny_unknown_fields)]
 pub(super) struct Speculation {
     pub(super) method: Method,
-    pub(super) acceptance: Probabilities,
+    pub(super) acceptance: Shares,
     pub(super) draft_weights: Constant,
     pub(super) draft_kv_per_token: Constant,
     pub(super) draft_per_token: Constant,

@@ -139,7 +139,7 @@ fn bad_profiles_are_refused_with_the_reason() {
         (
             "[0.87, 0.81, 0.77]",
             "[0.87, 1.81]",
-            "1.81 is not a probability",
+            "1.81 is not between 0 and 1",
         ),
         (
             "[0.87, 0.81, 0.77]",
