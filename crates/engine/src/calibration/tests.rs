@@ -89,16 +89,15 @@ fn nothing_measured_is_no_reason_to_fall_over() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_is_measured_in_less_company_than_at_first() {
-    let slow = Profile::named("4xh100-llama-70b-fp8").unwrap();
-    let fast = Profile::named("zero-delay").unwrap();
+    let profile = Profile::named("4xh100-llama-70b-fp8").unwrap();
     let company = AtomicUsize::new(2);
     let bank = Arc::new(AnswerBank::new(vec![vec![1, 2]], vec![vec![vec![3; 50]]]));
-    let [mut slow, mut fast] =
-        [slow, fast].map(|profile| SimExecutor::new(&profile, Arc::clone(&bank), 1));
-    let shapes = shapes(&slow.limits());
-    let first = measure(&mut slow, &shapes, 1, &company);
+    let mut workers = [1, 2].map(|seed| SimExecutor::new(&profile, Arc::clone(&bank), seed));
+    let [many, few] = &mut workers;
+    let shapes = shapes(&many.limits());
+    let first = measure(many, &shapes, 1, &company);
     let second = async {
-        let done = measure(&mut fast, &shapes[..1], 2, &company).await;
+        let done = measure(few, &shapes[..1], 2, &company).await;
         (done, company.load(Ordering::Relaxed))
     };
     let (first, (second, left)) = tokio::join!(first, second);

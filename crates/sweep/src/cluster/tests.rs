@@ -181,10 +181,8 @@ fn a_slower_worker_takes_longer() {
 
 #[test]
 fn who_has_the_machine_alone_is_faster() {
-    let shared = Profile {
-        sharing: Sharing::new(vec![0.5, 0.75, 1.0]),
-        ..profile()
-    };
+    let mut shared = profile();
+    shared.sharing = Sharing::new(vec![0.5, 0.75, 1.0]);
     let tpot = |profile: &Profile, level| {
         let cell = with_profile(profile, (&small(""), "round-robin", level), run_summary);
         cell.tpot_ms.p50.unwrap()
