@@ -1,5 +1,6 @@
 //! A real model as separate processes: `cargo xtask test --only model` fetches it and runs these.
 
+mod calibration;
 mod text;
 
 use crate::client::{Streamed, assistant, chat, user};

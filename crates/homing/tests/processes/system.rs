@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::client::get;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_homing");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_homing");
 /// Polls before something that should happen counts as not happening: half a minute.
 const LOOKS: u32 = 300;
 const PAUSE: Duration = Duration::from_millis(100);
