@@ -99,8 +99,12 @@ impl Journey {
                 (Ok(placement), _) => placement,
                 // Everyone who could serve it has failed. One of them may come back.
                 (Err(RouteError::NoWorker), failure) if self.failures > 0 => {
+                    // Who failed it before a first token is tried again, but not for ever.
+                    let tried = failure.is_some() && !self.failed.is_empty();
+                    self.failures += u32::from(tried);
                     self.failed.clear();
-                    if self.waited >= PATIENCE {
+                    let given_up = self.failures > self.pipeline.limits.migrations;
+                    if given_up || self.waited >= PATIENCE {
                         let Some(source) = failure else {
                             return Err(RouteError::NoWorker.into());
                         };
