@@ -97,24 +97,14 @@ impl Journey {
         loop {
             let placement = match (self.place().await, last_failure.take()) {
                 (Ok(placement), _) => placement,
-                // Everyone who could serve it has failed. One of them may come back.
-                (Err(RouteError::NoWorker), failure) if self.failures > 0 => {
-                    // Who failed it before a first token is tried again, but not for ever.
-                    let tried = failure.is_some() && !self.failed.is_empty();
-                    self.failures += u32::from(tried);
+                (Err(error), failure) if self.lingers(error, failure.as_ref()) => {
                     self.failed.clear();
-                    let given_up = self.failures > self.pipeline.limits.migrations;
-                    if given_up || self.waited >= PATIENCE {
-                        let Some(source) = failure else {
-                            return Err(RouteError::NoWorker.into());
-                        };
-                        return Err(self.given_up(source));
-                    }
                     tokio::time::sleep(LOOK_EVERY).await;
                     self.waited += LOOK_EVERY;
                     last_failure = failure;
                     continue;
                 }
+                (Err(RouteError::NoWorker), Some(source)) => return Err(self.given_up(source)),
                 (Err(error), _) => return Err(error.into()),
             };
             let error = match self.start(placement).await {
@@ -129,6 +119,16 @@ impl Journey {
             self.pipeline.metrics.migrated(Migration::NewRequest);
             last_failure = Some(error);
         }
+    }
+
+    /// Whether a worker may yet come for a request that nobody can take now: everyone who
+    /// could has failed it, or is left alone for having failed.
+    fn lingers(&self, error: RouteError, failure: Option<&LinkError>) -> bool {
+        let hopes = match error {
+            RouteError::NoWorker => self.failures > 0,
+            RouteError::Saturated { .. } => failure.is_some_and(LinkError::blames_worker),
+        };
+        hopes && self.waited < PATIENCE
     }
 
     fn note(&mut self, worker: WorkerId) {
