@@ -15,7 +15,7 @@ use etcd::Etcd;
 use http::{StatusCode, header};
 use net::discovery::Registered;
 use net::events::{Plane, Publisher, topic};
-use net::registration::Registration;
+use net::registration::{EventAddress, Registration};
 use net::serve::{ServeConfig, Service};
 use net::wire::Sender;
 use serde_json::json;
@@ -138,7 +138,12 @@ async fn start(
     };
     let plane = plane(args, &host);
     let topic = topic(&args.cluster, sender);
-    let publisher = Publisher::open(&plane, &topic, (&tasks.tracker, &tasks.stop)).await?;
+    let publisher = Publisher::open(&plane, &topic, (&tasks.tracker, &tasks.stop)).await;
+    let publisher = publisher.with_context(|| match args.events {
+        EventPlane::Grpc => "--events grpc",
+        EventPlane::Nats => "--nats",
+        EventPlane::Zmq => "--zmq-port (0 picks free ports)",
+    })?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let registration = Registration {
         cluster: args.cluster.clone(),
@@ -173,22 +178,13 @@ async fn start(
         card.engine,
         card.slots,
         registration.address,
-        match args.events {
-            EventPlane::Grpc => "to each frontend directly".to_owned(),
-            EventPlane::Nats => format!("NATS at {}, subject {topic}", args.nats),
-            EventPlane::Zmq => format!("ZeroMQ, {}", publisher_address(&registration)),
+        match &registration.events {
+            EventAddress::Grpc => "to each frontend directly".to_owned(),
+            EventAddress::Nats { subject } => format!("NATS at {}, subject {subject}", args.nats),
+            EventAddress::Zmq { publish, replay } => format!("ZeroMQ, {publish}, replay {replay}"),
         },
     ));
     Ok((worker, service, registration))
-}
-
-fn publisher_address(registration: &Registration) -> String {
-    match &registration.events {
-        net::registration::EventAddress::Zmq { publish, .. } => publish.clone(),
-        net::registration::EventAddress::Grpc | net::registration::EventAddress::Nats { .. } => {
-            String::new()
-        }
-    }
 }
 
 fn register(

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use crate::client::{Streamed, chat, user};
-use crate::system::{MODEL, PROFILE, Process, free_port, until_workers};
+use crate::system::{MODEL, PROFILE, Process, until_workers};
 
 /// What somebody may send to a port that expects something else.
 fn nonsense() -> Vec<Vec<u8>> {
@@ -50,16 +50,19 @@ fn disturb(address: &str, bytes: &[u8]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strangers_who_send_nonsense_disturb_nobody() {
-    let port = free_port();
-    let ports = ["--events", "zmq", "--zmq-port", &port.to_string()];
-    let worker = Process::worker(&ports);
+    let mut worker = Process::worker(&["--events", "zmq"]);
+    let events = worker.printed("events");
     let frontend = Process::frontend(&["--workers", &worker.address]);
     until_workers(&frontend, 1).await;
     let ask = || async { chat(&frontend.address, &[user("What is a cache?")], 40, |_| {}).await };
     let before = ask().await;
     assert!(before.is_complete());
     let mut targets = vec![worker.address.clone(), frontend.address.clone()];
-    targets.extend([port, port + 1].map(|port| format!("127.0.0.1:{port}")));
+    let ports = events
+        .split(", ")
+        .filter_map(|part| part.split("tcp://").nth(1));
+    targets.extend(ports.map(str::to_owned));
+    assert_eq!(targets.len(), 4, "{events}");
     let strangers = tokio::task::spawn_blocking(move || {
         for target in &targets {
             for bytes in nonsense() {

@@ -1,9 +1,9 @@
 //! Starts and ends the processes.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -39,7 +39,9 @@ impl Host<'_> {
 /// A process that is killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
+    command: Command,
     child: Child,
+    output: BufReader<ChildStdout>,
     /// What it printed about itself: `address`, `api` and so on.
     pub(crate) address: String,
 }
@@ -56,16 +58,25 @@ impl Process {
         let child = command.stdout(Stdio::piped()).spawn();
         let mut child = child.expect("the program starts");
         let output = BufReader::new(child.stdout.take().expect("it is piped"));
-        let mut address = None;
-        for line in output.lines() {
+        let mut process = Self {
+            command,
+            child,
+            output,
+            address: String::new(),
+        };
+        process.address = process.printed(key);
+        process
+    }
+
+    /// The rest of the next line that begins with `key`.
+    pub(crate) fn printed(&mut self, key: &str) -> String {
+        for line in self.output.by_ref().lines() {
             let line = line.expect("it prints text");
             if let Some(rest) = line.trim().strip_prefix(key) {
-                address = Some(rest.trim().to_owned());
-                break;
+                return rest.trim().to_owned();
             }
         }
-        let address = address.unwrap_or_else(|| panic!("{command:?} did not print {key}"));
-        Self { child, address }
+        panic!("{:?} did not print {key}", self.command);
     }
 
     /// With everything that it can log in a file.
@@ -191,7 +202,7 @@ impl Drop for Nats {
     }
 }
 
-pub(crate) fn free_port() -> u16 {
+fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
     listener.local_addr().expect("it is bound").port()
 }

@@ -43,10 +43,9 @@ impl Sockets {
     /// Binds the port and the one after it; any two if it is 0.
     pub(super) async fn bind(host: &str, port: u16) -> Result<Self, EventError> {
         let next = if port == 0 { 0 } else { port.wrapping_add(1) };
-        let failed = |error: std::io::Error| EventError::Zmq(error.to_string());
         Ok(Self {
-            publish: Bound::bind(host, port).await.map_err(failed)?,
-            replay: Bound::bind(host, next).await.map_err(failed)?,
+            publish: bound(host, port).await?,
+            replay: bound(host, next).await?,
         })
     }
 
@@ -71,6 +70,11 @@ impl Sockets {
         let work = publish(publisher, topic, outgoing, kept);
         tasks.spawn(stop.clone().run_until_cancelled_owned(work));
     }
+}
+
+async fn bound(host: &str, port: u16) -> Result<Bound, EventError> {
+    let bound = Bound::bind(host, port).await;
+    bound.map_err(|error| EventError::Zmq(format!("cannot listen on {host}:{port}: {error}")))
 }
 
 fn failed(error: Error) -> EventError {
