@@ -95,10 +95,8 @@ fn measure(
         .map(|shapes| shapes.into_iter().map(calibration::median).collect())
         .collect();
     let all = medians.last().context("no worker was measured")?;
-    let share = |some: &Seconds| {
-        let parts = some.iter().zip(all).map(|(some, all)| some / all);
-        calibration::median(parts.collect()).min(1.0)
-    };
+    // Of all steps together: a short one may well be over before it has to share a core.
+    let share = |some: &Seconds| (some.iter().sum::<f64>() / all.iter().sum::<f64>()).min(1.0);
     let measured = shapes
         .into_iter()
         .zip(all)

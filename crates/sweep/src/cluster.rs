@@ -26,6 +26,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use contract::{Moment, TokenChunk, WorkerId, WorkerStatus};
+use engine::sim::Sharing;
 use loadgen::{Ending, Failure, FailureKind};
 use router::{Priors, RouterConfig, WorkerView};
 
@@ -110,6 +111,8 @@ pub(crate) struct Cluster {
     next_order: u64,
     /// `None` while dead.
     workers: Vec<Option<VirtualWorker>>,
+    /// Whether it matters to a worker what the others do.
+    shares_machine: bool,
     gateway: Gateway,
     load: Load,
     requests: Requests,
@@ -153,6 +156,10 @@ impl Cluster {
             events: BinaryHeap::new(),
             next_order: 0,
             workers: plan.workers.iter().map(|_| None).collect(),
+            shares_machine: plan
+                .workers
+                .iter()
+                .any(|worker| worker.profile.sharing != Sharing::default()),
             gateway: Gateway::new(plan.mode.router(plan.router.clone()), plan.priors),
             load,
             requests: Requests::default(),
@@ -269,10 +276,35 @@ impl Cluster {
             }
             EventKind::Wakes => self.begin_step(event.subject, event.epoch),
         }
+        if self.shares_machine {
+            self.keep_pace();
+        }
+    }
+
+    /// Whoever computes goes faster or slower as soon as fewer or more do. Where a step ended
+    /// before, it leaves an event that means nothing any more.
+    fn keep_pace(&mut self) {
+        let computing = self.computing();
+        for index in 0..self.workers.len() {
+            let Some(worker) = self.workers[index].as_mut() else {
+                continue;
+            };
+            let epoch = worker.epoch;
+            if let Some(ends) = worker.in_company(self.now, computing) {
+                self.push(ends, EventKind::StepEnds, index, epoch);
+            }
+        }
+    }
+
+    /// How many workers compute: those that just rest or are dead do not.
+    fn computing(&self) -> usize {
+        let alive = self.workers.iter().flatten();
+        alive.filter(|worker| !worker.rests).count()
     }
 
     fn step_ends(&mut self, event: Event) {
-        let Some(worker) = alive(&mut self.workers, event) else {
+        let ends_now = |worker: &&mut VirtualWorker| worker.step_ends() == Some(event.at);
+        let Some(worker) = alive(&mut self.workers, event).filter(ends_now) else {
             return;
         };
         self.steps += 1;
@@ -290,14 +322,12 @@ impl Cluster {
     }
 
     fn begin_step(&mut self, index: usize, epoch: u64) {
-        // Those that just rest or are dead compute nothing; this one is no longer at rest.
-        let computes = |worker: &&VirtualWorker| !worker.rests;
-        let computing = self.workers.iter().flatten().filter(computes).count();
+        let computing = self.computing();
         let Some(worker) = self.workers[index].as_mut() else {
             return;
         };
         match worker.begin_step(self.now, computing) {
-            Some(duration) => self.push(self.now + duration, EventKind::StepEnds, index, epoch),
+            Some(ends) => self.push(ends, EventKind::StepEnds, index, epoch),
             None => {
                 worker.rests = true;
                 let (id, status) = (worker.id, worker.status());

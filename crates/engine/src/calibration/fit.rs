@@ -3,7 +3,11 @@
 //! A step's time is a sum of terms, but for one: reading weights and computing hide behind each
 //! other, and only the longer counts. Once it is known for each step which one that is, the best
 //! constants follow from linear equations; from the constants follows again which one it is.
-//! A few rounds settle that. Errors are relative, so that short steps count as much as long ones.
+//! A few rounds settle that.
+//!
+//! A step's error is squared and divided by its time. Were errors relative, short steps would
+//! count as much as long ones, and what no constant describes would end up in the long ones,
+//! which is where a run's time goes. Were they absolute, short steps would count nothing.
 
 use super::Measurement;
 use crate::sim::timing::{StepLoad, Timing};
@@ -36,7 +40,7 @@ pub fn fit(measurements: &[Measurement]) -> Fit {
         let timing = timing(solve(measurements, &computing));
         let error = measurements
             .iter()
-            .map(|measured| off(&timing, measured).powi(2))
+            .map(|measured| off(&timing, measured).powi(2) * measured.seconds)
             .sum();
         if best.is_none_or(|(least, _)| error < least) {
             best = Some((error, timing));
@@ -104,17 +108,18 @@ fn amounts(load: &StepLoad, computing: bool) -> Constants {
     ]
 }
 
-/// Least squares of relative errors. A constant that would be below 0 is 0, and the others are
-/// sought again.
+/// Least squares of errors, each divided by the root of its step's time. A constant that would
+/// be below 0 is 0, and the others are sought again.
 fn solve(measurements: &[Measurement], computing: &[bool]) -> Constants {
     let mut wanted = [true; CONSTANTS];
     loop {
         let mut matrix = [[0.0; CONSTANTS + 1]; CONSTANTS];
         for (measured, computing) in measurements.iter().zip(computing) {
             let amounts = amounts(&measured.load, *computing);
-            let relative = amounts.map(|amount| amount / measured.seconds);
-            for (row, left) in matrix.iter_mut().zip(relative) {
-                for (cell, right) in row.iter_mut().zip(relative.iter().chain(&[1.0])) {
+            let root = measured.seconds.sqrt();
+            let weighed = amounts.map(|amount| amount / root);
+            for (row, left) in matrix.iter_mut().zip(weighed) {
+                for (cell, right) in row.iter_mut().zip(weighed.iter().chain(&[root])) {
                     *cell += left * right;
                 }
             }

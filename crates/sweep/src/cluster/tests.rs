@@ -195,6 +195,46 @@ fn who_has_the_machine_alone_is_faster() {
 }
 
 #[test]
+fn a_step_goes_on_faster_once_the_others_are_done() {
+    // Two workers on one core: each goes at half the pace while both compute.
+    let mut shared = profile();
+    shared.sharing = Sharing::new(vec![0.5, 1.0]);
+    let line = |input: u32, first: u32| {
+        let blocks: Vec<String> = (first..first + input / 512)
+            .map(|id| id.to_string())
+            .collect();
+        format!(
+            "{{\"timestamp\": 0, \"input_length\": {input}, \"output_length\": 1, \
+             \"hash_ids\": [{}]}}\n",
+            blocks.join(", ")
+        )
+    };
+    let pace = Pace {
+        threads: 1,
+        progress: &|_| {},
+        stop: &NEVER,
+    };
+    let seconds = |profile: &Profile, lines: &str| {
+        let plan = ReplayPlan {
+            trace: Arc::new(Trace::parse(lines).unwrap()),
+            profile: profile.clone(),
+            workers: 2,
+            modes: vec!["round-robin".parse().unwrap()],
+            speed: 1.0,
+            seed: 3,
+        };
+        replay(&plan, &pace)[0].effort.simulated_s
+    };
+    let (long, short) = (line(4096, 0), line(1024, 100));
+    let crowded = [&long, &short].map(|line| seconds(&profile(), line));
+    // The core is never idle, so it takes as long as one after the other. Times are told in
+    // microseconds.
+    let both = seconds(&shared, &(long + &short));
+    let one_by_one = crowded.iter().sum::<f64>() / 2.0;
+    assert!((both - one_by_one).abs() < 2e-6, "{both} {one_by_one}");
+}
+
+#[test]
 fn reuse_shows_in_the_figures() {
     let text = SMALL.replace("{ pool = 3 }", "{ unique = true }");
     let unique = Workload::parse("unique", &text).unwrap();

@@ -89,9 +89,17 @@ pub(super) struct VirtualWorker {
     keys: Vec<usize>,
     /// What the step under way will have computed, and for whom.
     output: Option<StepOutput>,
+    under_way: Option<UnderWay>,
     readers: Vec<usize>,
     next_batch: u64,
     reported: Option<Moment>,
+}
+
+/// When a step ends if as many workers compute until then as do now.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    ends: Moment,
+    computing: usize,
 }
 
 /// What a finished step has to tell, in the order in which it is told.
@@ -118,6 +126,7 @@ impl VirtualWorker {
             inbox: Vec::new(),
             keys: Vec::new(),
             output: None,
+            under_way: None,
             readers: Vec::new(),
             next_batch: 0,
             reported: None,
@@ -136,9 +145,9 @@ impl VirtualWorker {
         Ok(())
     }
 
-    /// Begins a step while so many workers compute, itself included, and says how long it
-    /// takes. `None` when there is nothing to do.
-    pub(super) fn begin_step(&mut self, now: Moment, computing: usize) -> Option<Duration> {
+    /// Begins a step while so many workers compute, itself included, and says when it ends.
+    /// `None` when there is nothing to do.
+    pub(super) fn begin_step(&mut self, now: Moment, computing: usize) -> Option<Moment> {
         for parcel in self.inbox.drain(..) {
             let submission = Submission {
                 request: parcel.request,
@@ -166,11 +175,31 @@ impl VirtualWorker {
         output.draft_time = at_speed(output.draft_time);
         output.verify_time = at_speed(output.verify_time);
         self.output = Some(output);
-        Some(at_speed(duration))
+        let ends = now + at_speed(duration);
+        self.under_way = Some(UnderWay { ends, computing });
+        Some(ends)
+    }
+
+    /// From now on so many workers compute: when the step under way ends, if that is another
+    /// moment than before.
+    pub(super) fn in_company(&mut self, now: Moment, computing: usize) -> Option<Moment> {
+        let step = self.under_way.as_mut()?;
+        let before = std::mem::replace(&mut step.computing, computing);
+        if before == computing {
+            return None;
+        }
+        let slower = self.sharing.part(computing) / self.sharing.part(before);
+        step.ends = now + (step.ends - now).mul_f64(slower);
+        Some(step.ends)
+    }
+
+    pub(super) fn step_ends(&self) -> Option<Moment> {
+        self.under_way.map(|step| step.ends)
     }
 
     /// Ends the step under way. Its chunks are in their streams when this returns.
     pub(super) fn end_step(&mut self, now: Moment) -> StepNews {
+        self.under_way = None;
         let output = self.output.take().expect("a step is under way");
         self.scheduler.commit(output, now);
         let events = self.scheduler.take_events();
