@@ -11,6 +11,7 @@ mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use contract::random::Random;
 use contract::{Clock, GenerateRequest, HashSeed, OutputLimits, RequestId, Sampling, TokenId};
@@ -21,6 +22,12 @@ use crate::sim::timing::StepLoad;
 
 pub use self::fit::{Fit, fit};
 pub use self::profile::{Facts, profile};
+
+/// A shorter step is taken again until they took this long together. One alone says little: it
+/// may be over before it has to share a core, or wait for one longer than it computes.
+const LEAST: Duration = Duration::from_millis(300);
+/// Enough of any step, however short.
+const MOST: u32 = 64;
 
 /// Ids that every vocabulary has; which they are does not matter to a step's time.
 const TOKENS: std::ops::Range<TokenId> = 1..64;
@@ -105,7 +112,8 @@ pub fn shapes(limits: &Limits) -> Vec<Shape> {
     shapes
 }
 
-/// Seconds that a step of each shape takes on `executor`, in an order that the seed decides.
+/// Seconds that a step of each shape takes on `executor` on average, in an order that the seed
+/// decides.
 ///
 /// Workers that are measured side by side with different seeds meet as they do when they serve:
 /// one decodes while another reads a prompt. `company` counts those that are not done. Who is
@@ -130,8 +138,16 @@ pub async fn measure(
     let mut seconds = vec![0.0; shapes.len()];
     for shape in &order {
         let began = clock.now();
-        executor.step(&sequences[*shape].batch()).await?;
-        seconds[*shape] = (clock.now() - began).as_secs_f64();
+        let mut steps = 0_u32;
+        let took = loop {
+            executor.step(&sequences[*shape].batch()).await?;
+            steps += 1;
+            let took = clock.now() - began;
+            if took >= LEAST || steps == MOST {
+                break took;
+            }
+        };
+        seconds[*shape] = took.as_secs_f64() / f64::from(steps);
     }
     company.fetch_sub(1, Ordering::Relaxed);
     for shape in order.iter().cycle() {

@@ -12,7 +12,7 @@ pub(crate) struct CalibrateArgs {
     /// Workers that compute at the same time, as they will when they share this machine
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Measurement")]
     pub(crate) workers: u32,
-    /// How often each kind of step is run on each worker; the middle one counts
+    /// Rounds over all kinds of steps on each worker; the middle one counts
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Measurement")]
     pub(crate) repeats: u32,
     /// The profile to write
