@@ -9,6 +9,7 @@ mod loadgen;
 mod mock;
 mod network;
 mod overload;
+mod prediction;
 mod router;
 mod server;
 
@@ -65,6 +66,12 @@ pub(crate) enum Bench {
     },
     /// Our engine beside llama.cpp and transformers, on the same model file
     Llama(llama::Arguments),
+    /// Round robin beside kv on a real model, and how well virtual runs foresee both
+    ///
+    /// Calibrates, serves SmolLM2 on three workers of this machine, drives conversations, and
+    /// lets the simulator foresee them: eight minutes or more for each round. Wants a machine
+    /// that is otherwise idle.
+    Prediction(prediction::Arguments),
     /// The server of the benchmark `loadgen`
     #[command(hide = true)]
     MockServer,
@@ -119,6 +126,10 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
         Bench::Overload { seconds } => {
             build_homing()?;
             overload::run(*seconds)
+        }
+        Bench::Prediction(arguments) => {
+            build_homing()?;
+            prediction::run(arguments)
         }
         Bench::MockServer => mock::run(),
         Bench::Rivals { arguments } => rivals(arguments),

@@ -167,8 +167,12 @@ fn report(measured: &Measured, fit: &Fit) {
         median_error,
         worst_error,
     } = fit;
+    let and_or = match timing.overlaps {
+        true => "or, where that is more,",
+        false => "and",
+    };
     print::line(format_args!(
-        "\na step {:.2} ms, or {:.3} ms a token where that is more; {:.3} ms a sequence, {:.0} ns a token of context, {:.0} ns a pair",
+        "\na step {:.2} ms {and_or} {:.3} ms a token; {:.3} ms a sequence, {:.0} ns a token of context, {:.0} ns a pair",
         timing.base * 1e3,
         timing.per_token * 1e3,
         timing.per_sequence * 1e3,

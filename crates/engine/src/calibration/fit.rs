@@ -1,9 +1,10 @@
 //! The constants that explain measured steps best.
 //!
-//! A step's time is a sum of terms, but for one: reading weights and computing hide behind each
-//! other, and only the longer counts. Once it is known for each step which one that is, the best
-//! constants follow from linear equations; from the constants follows again which one it is.
-//! A few rounds settle that.
+//! A step's time is a sum of terms, but for one. Reading weights and computing may hide behind
+//! each other, so that only the longer counts. Once it is known for each step which one that is,
+//! the best constants follow from linear equations; from the constants follows again which one it
+//! is. A few rounds settle that. Or they do not hide, and everything is a sum. Both are tried, and
+//! what explains the steps better is taken.
 //!
 //! A step's error is squared and divided by its time. Were errors relative, short steps would
 //! count as much as long ones, and what no constant describes would end up in the long ones,
@@ -20,6 +21,14 @@ const MANY_TOKENS: u64 = 32;
 
 type Constants = [f64; CONSTANTS];
 
+/// What of weights counts in a step's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Weights {
+    Read,
+    Compute,
+    ReadAndCompute,
+}
+
 /// Constants and how well they explain what they were made from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fit {
@@ -31,30 +40,13 @@ pub struct Fit {
 
 /// The constants that explain the measurements best; none of them is below 0.
 pub fn fit(measurements: &[Measurement]) -> Fit {
-    let mut computing: Vec<bool> = measurements
-        .iter()
-        .map(|measured| measured.load.computed_tokens > MANY_TOKENS)
-        .collect();
-    let mut best: Option<(f64, Timing)> = None;
-    for _ in 0..ROUNDS {
-        let timing = timing(solve(measurements, &computing));
-        let error = measurements
-            .iter()
-            .map(|measured| off(&timing, measured).powi(2) * measured.seconds)
-            .sum();
-        if best.is_none_or(|(least, _)| error < least) {
-            best = Some((error, timing));
-        }
-        let next: Vec<bool> = measurements
-            .iter()
-            .map(|measured| measured.load.computed_tokens as f64 * timing.per_token > timing.base)
-            .collect();
-        if next == computing {
-            break;
-        }
-        computing = next;
-    }
-    let timing = best.map_or_else(|| timing([0.0; CONSTANTS]), |(_, timing)| timing);
+    let in_turn = vec![Weights::ReadAndCompute; measurements.len()];
+    let in_turn = timing(solve(measurements, &in_turn), false);
+    let overlapping = overlapping(measurements);
+    let timing = match error(&in_turn, measurements) < error(&overlapping, measurements) {
+        true => in_turn,
+        false => overlapping,
+    };
     let mut errors: Vec<f64> = measurements
         .iter()
         .map(|measured| off(&timing, measured).abs())
@@ -67,12 +59,50 @@ pub fn fit(measurements: &[Measurement]) -> Fit {
     }
 }
 
+/// The best constants if computing hides behind reading weights.
+fn overlapping(measurements: &[Measurement]) -> Timing {
+    let longer = |computes: bool| match computes {
+        true => Weights::Compute,
+        false => Weights::Read,
+    };
+    let mut weights: Vec<Weights> = measurements
+        .iter()
+        .map(|measured| longer(measured.load.computed_tokens > MANY_TOKENS))
+        .collect();
+    let mut best = timing([0.0; CONSTANTS], true);
+    for _ in 0..ROUNDS {
+        let found = timing(solve(measurements, &weights), true);
+        if error(&found, measurements) < error(&best, measurements) {
+            best = found;
+        }
+        let next: Vec<Weights> = measurements
+            .iter()
+            .map(|measured| {
+                longer(measured.load.computed_tokens as f64 * found.per_token > found.base)
+            })
+            .collect();
+        if next == weights {
+            break;
+        }
+        weights = next;
+    }
+    best
+}
+
+/// What is to be made least.
+fn error(timing: &Timing, measurements: &[Measurement]) -> f64 {
+    let errors = measurements
+        .iter()
+        .map(|measured| off(timing, measured).powi(2) * measured.seconds);
+    errors.sum()
+}
+
 /// By which share of a step's time the constants miss it.
 fn off(timing: &Timing, measured: &Measurement) -> f64 {
     timing.step(&measured.load).as_secs_f64() / measured.seconds - 1.0
 }
 
-fn timing(constants: Constants) -> Timing {
+fn timing(constants: Constants, overlaps: bool) -> Timing {
     let [
         base,
         per_token,
@@ -83,6 +113,7 @@ fn timing(constants: Constants) -> Timing {
     Timing {
         base,
         per_token,
+        overlaps,
         per_sequence,
         per_context_token,
         wide_batch: 0.0,
@@ -94,10 +125,12 @@ fn timing(constants: Constants) -> Timing {
 }
 
 /// What each constant is multiplied with in a step.
-fn amounts(load: &StepLoad, computing: bool) -> Constants {
-    let [reads, computes] = match computing {
-        true => [0.0, load.computed_tokens as f64],
-        false => [1.0, 0.0],
+fn amounts(load: &StepLoad, weights: Weights) -> Constants {
+    let tokens = load.computed_tokens as f64;
+    let [reads, computes] = match weights {
+        Weights::Read => [1.0, 0.0],
+        Weights::Compute => [0.0, tokens],
+        Weights::ReadAndCompute => [1.0, tokens],
     };
     [
         reads,
@@ -110,12 +143,12 @@ fn amounts(load: &StepLoad, computing: bool) -> Constants {
 
 /// Least squares of errors, each divided by the root of its step's time. A constant that would
 /// be below 0 is 0, and the others are sought again.
-fn solve(measurements: &[Measurement], computing: &[bool]) -> Constants {
+fn solve(measurements: &[Measurement], weights: &[Weights]) -> Constants {
     let mut wanted = [true; CONSTANTS];
     loop {
         let mut matrix = [[0.0; CONSTANTS + 1]; CONSTANTS];
-        for (measured, computing) in measurements.iter().zip(computing) {
-            let amounts = amounts(&measured.load, *computing);
+        for (measured, weights) in measurements.iter().zip(weights) {
+            let amounts = amounts(&measured.load, *weights);
             let root = measured.seconds.sqrt();
             let weighed = amounts.map(|amount| amount / root);
             for (row, left) in matrix.iter_mut().zip(weighed) {

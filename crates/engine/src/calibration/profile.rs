@@ -51,6 +51,7 @@ pub fn profile(facts: &Facts<'_>, fit: &Fit) -> String {
     };
     let to_limit = "assumed: answers run to the limit that requests set";
     let timing = &fit.timing;
+    let overlaps = timing.overlaps;
     let [base, per_token, per_sequence] =
         [timing.base, timing.per_token, timing.per_sequence].map(|seconds| seconds * 1e6);
     let [per_context_token, per_pair] =
@@ -81,6 +82,7 @@ kv_per_token = {{ value = {kv_per_token}, unit = "B", origin = "keys and values 
 [timing]
 base = {{ value = {base:.3}, unit = "us", origin = {method} }}
 per_token = {{ value = {per_token:.3}, unit = "us", origin = {method} }}
+overlaps = {overlaps}
 per_sequence = {{ value = {per_sequence:.3}, unit = "us", origin = {method} }}
 per_context_token = {{ value = {per_context_token:.3}, unit = "ns", origin = {method} }}
 attention_per_pair = {{ value = {per_pair:.3}, unit = "ns", origin = {method} }}

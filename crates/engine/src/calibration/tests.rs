@@ -30,6 +30,23 @@ async fn measurements(profile: &Profile) -> Vec<Measurement> {
     measured
 }
 
+fn assert_same(found: &Timing, stated: &Timing) {
+    assert_eq!(found.overlaps, stated.overlaps);
+    let constants = |timing: &Timing| {
+        [
+            timing.base,
+            timing.per_token,
+            timing.per_sequence,
+            timing.per_context_token,
+            timing.attention_per_pair,
+        ]
+    };
+    for (found, stated) in constants(found).into_iter().zip(constants(stated)) {
+        let off = (found - stated).abs();
+        assert!(off <= stated * 1e-3, "{found} {stated}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn constants_are_found_again() {
     for name in ["h200-llama-70b-fp8-published", "4xh100-llama-70b-fp8"] {
@@ -39,23 +56,61 @@ async fn constants_are_found_again() {
         measured.retain(|measured| measured.load.rows <= u64::from(profile.timing.narrow_rows));
         let found = fit(&measured);
         assert!(found.worst_error < 1e-4, "{name}: {found:?}");
-        let constants = |timing: &Timing| {
-            [
-                timing.base,
-                timing.per_token,
-                timing.per_sequence,
-                timing.per_context_token,
-                timing.attention_per_pair,
-            ]
-        };
-        let pairs = constants(&found.timing)
-            .into_iter()
-            .zip(constants(&profile.timing));
-        for (found, stated) in pairs {
-            let off = (found - stated).abs();
-            assert!(off <= stated * 1e-3, "{name}: {found} {stated}");
-        }
+        assert_same(&found.timing, &profile.timing);
     }
+}
+
+/// Three workers with a small model on two cores.
+const PROCESSOR: Timing = Timing {
+    base: 20e-3,
+    per_token: 2.7e-3,
+    overlaps: false,
+    per_sequence: 1e-3,
+    per_context_token: 9e-6,
+    wide_batch: 0.0,
+    narrow_rows: u32::MAX,
+    attention_per_pair: 1.6e-6,
+    draft_per_token: 0.0,
+    verify_per_token: 0.0,
+};
+
+/// Steps that take what these constants say.
+fn exact(timing: &Timing) -> Vec<Measurement> {
+    let limits = Profile::named("4xh100-llama-70b-fp8").unwrap().limits();
+    let measured = shapes(&limits).into_iter().map(|shape| {
+        let load = shape.load(&limits);
+        Measurement {
+            shape,
+            load,
+            seconds: timing.step(&load).as_secs_f64(),
+        }
+    });
+    measured.collect()
+}
+
+#[test]
+fn constants_of_steps_that_read_and_compute_in_turn_are_found_again() {
+    let found = fit(&exact(&PROCESSOR));
+    assert!(found.worst_error < 1e-4, "{found:?}");
+    assert_same(&found.timing, &PROCESSOR);
+}
+
+#[test]
+fn what_no_constants_explain_is_not_put_into_the_long_steps() {
+    let mut measured = exact(&PROCESSOR);
+    // Few tokens of a prompt take more time each than many do.
+    for measured in measured.iter_mut().filter(|step| step.shape.prefill > 0) {
+        measured.seconds *= 1.0 + 8.0 / (8.0 + measured.shape.prefill as f64);
+    }
+    let timing = fit(&measured).timing;
+    let (mut explained, mut took) = (0.0, 0.0);
+    for measured in measured.iter().filter(|step| step.shape.prefill >= 256) {
+        explained += timing.step(&measured.load).as_secs_f64();
+        took += measured.seconds;
+    }
+    // Were errors relative, it would be 0.08.
+    let off = explained / took - 1.0;
+    assert!(off.abs() < 0.03, "{off}");
 }
 
 #[tokio::test(start_paused = true)]

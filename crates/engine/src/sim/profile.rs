@@ -341,6 +341,7 @@ fn resolve_timing(timing: &file::Timing) -> Result<Timing, String> {
     Ok(Timing {
         base: time("base", &timing.base)?,
         per_token: time("per_token", &timing.per_token)?,
+        overlaps: timing.overlaps.unwrap_or(true),
         per_sequence: time("per_sequence", &timing.per_sequence)?,
         per_context_token: time("per_context_token", &timing.per_context_token)?,
         wide_batch,

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! step = max(base, computed tokens × per_token)      weights are read once, and computing
-//!                                                    hides behind that until it is longer
+//!                                                    hides behind that until it is longer;
+//!                                                    the sum of both where it does not hide
 //!      + per_sequence    × rows                      sampling, launch and table upkeep
 //!      + per_context_token × context tokens          KV read by attention
 //!      + wide_batch, if rows > narrow_rows          kernels of the next larger batch size
@@ -27,6 +28,9 @@ pub struct Timing {
     /// A step with nothing in it: all weights read once.
     pub base: f64,
     pub per_token: f64,
+    /// Whether computing hides behind reading weights. It does on an accelerator; a core of a
+    /// processor does one after the other.
+    pub overlaps: bool,
     pub per_sequence: f64,
     pub per_context_token: f64,
     /// What a step of more than `narrow_rows` rows takes longer.
@@ -89,7 +93,12 @@ impl StepLoad {
 
 impl Timing {
     pub fn step(&self, load: &StepLoad) -> Duration {
-        let seconds = self.base.max(load.computed_tokens as f64 * self.per_token)
+        let computing = load.computed_tokens as f64 * self.per_token;
+        let weights = match self.overlaps {
+            true => self.base.max(computing),
+            false => self.base + computing,
+        };
+        let seconds = weights
             + load.rows as f64 * self.per_sequence
             + load.context_tokens as f64 * self.per_context_token
             + self.wide_batch * f64::from(u8::from(load.rows > u64::from(self.narrow_rows)))
