@@ -13,6 +13,7 @@
 //! | [`generate`] | one request to a worker and the chunks that come back |
 //! | [`token_stream`] | the channel those chunks travel through; dropping it cancels |
 //! | [`moment`] | time as a value, so that pure code never reads a clock |
+//! | [`processors`] | how much of its processors a machine had for itself |
 //! | [`random`] | seeded randomness that does not depend on call order |
 
 pub mod access;
@@ -21,6 +22,7 @@ pub mod cause;
 pub mod generate;
 pub mod kv_event;
 pub mod moment;
+pub mod processors;
 pub mod random;
 pub mod token_stream;
 pub mod worker;
@@ -34,6 +36,7 @@ pub use generate::{
 };
 pub use kv_event::{FeedMessage, KvBatch, KvEvent, KvSnapshot, StoredBlock};
 pub use moment::{Clock, Moment};
+pub use processors::Processors;
 pub use token_stream::{ChunkSource, TokenSender, TokenStream, token_stream};
 pub use worker::{
     DRAFT_POSITIONS, FrontendId, FrontendLoad, GpuSpec, Hashing, Lease, ModelName, PositionCounts,

@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use contract::random::Random;
-use contract::{Clock, GenerateRequest, HashSeed, OutputLimits, RequestId, Sampling, TokenId};
+use contract::{
+    Clock, GenerateRequest, HashSeed, OutputLimits, Processors, RequestId, Sampling, TokenId,
+};
 
 use crate::block_pool::BlockId;
 use crate::executor::{Batch, Executor, ExecutorError, Limits, Phase, Row, SequenceId};
@@ -118,11 +120,15 @@ pub fn shapes(limits: &Limits) -> Vec<Shape> {
 /// Workers that are measured side by side with different seeds meet as they do when they serve:
 /// one decodes while another reads a prompt. `company` counts those that are not done. Who is
 /// done goes on until all are, so that nobody is measured in less company than he began with.
+///
+/// `processors` says what the machine had of its processors so far. Times are those of a machine
+/// that has them for itself.
 pub async fn measure(
     executor: &mut impl Executor,
     shapes: &[Shape],
     seed: u64,
     company: &AtomicUsize,
+    processors: &impl Fn() -> Processors,
 ) -> Result<Vec<f64>, ExecutorError> {
     let limits = executor.limits();
     let sequences: Vec<Sequences> = shapes
@@ -137,7 +143,7 @@ pub async fn measure(
     }
     let mut seconds = vec![0.0; shapes.len()];
     for shape in &order {
-        let began = clock.now();
+        let (began, before) = (clock.now(), processors());
         let mut steps = 0_u32;
         let took = loop {
             executor.step(&sequences[*shape].batch()).await?;
@@ -147,7 +153,8 @@ pub async fn measure(
                 break took;
             }
         };
-        seconds[*shape] = took.as_secs_f64() / f64::from(steps);
+        let had = 1.0 - processors().share_taken_since(before);
+        seconds[*shape] = took.as_secs_f64() * had / f64::from(steps);
     }
     company.fetch_sub(1, Ordering::Relaxed);
     for shape in order.iter().cycle() {

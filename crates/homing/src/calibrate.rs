@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicUsize;
 
 use anyhow::{Context as _, bail, ensure};
+use contract::Processors;
 use contract::random::mix;
 use engine::calibration::{self, Facts, Fit, Measurement, Shape};
 use engine::sim::Profile;
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> anyhow::Result<()> {
     let measured = measure(&mut executors, &limits, args.repeats as usize)?;
     let fit = calibration::fit(&measured.steps);
     report(&measured, &fit);
-    let text = profile(&llama, args, (&limits, &measured.shares), &fit);
+    let text = profile(&llama, args, (&limits, &measured), &fit);
     // What was written can be read, or there is a fault here.
     Profile::parse("calibrated", &text)?;
     std::fs::write(&args.output, text).with_context(|| args.output.display().to_string())?;
@@ -58,6 +59,8 @@ struct Measured {
     /// What part of a step's time it takes while one worker computes, two, and so on; empty
     /// where there is only one.
     shares: Vec<f64>,
+    /// What others had of the machine's processors meanwhile. Times are without it.
+    taken: f64,
 }
 
 /// Seconds of steps of one shape, over all rounds and workers.
@@ -78,6 +81,7 @@ fn measure(
     let mut seconds: Vec<Vec<Seconds>> = vec![vec![Vec::new(); shapes.len()]; workers];
     // The first round makes room and is not counted.
     measure_at_once(&runtime, executors, &shapes, 0)?;
+    let before = processors();
     for round in 1..=rounds {
         print::note(format_args!(
             "round {round} of {rounds}: {} kinds of steps",
@@ -90,6 +94,7 @@ fn measure(
             }
         }
     }
+    let taken = processors().share_taken_since(before);
     let medians: Vec<Seconds> = seconds
         .into_iter()
         .map(|shapes| shapes.into_iter().map(calibration::median).collect())
@@ -111,6 +116,7 @@ fn measure(
             1 => Vec::new(),
             _ => medians.iter().map(share).collect(),
         },
+        taken,
     })
 }
 
@@ -124,10 +130,17 @@ fn measure_at_once(
     let company = AtomicUsize::new(executors.len());
     let sessions = executors.iter_mut().zip(0..).map(|(executor, worker)| {
         let seed = mix(round as u64, worker, 0);
-        calibration::measure(executor, shapes, seed, &company)
+        calibration::measure(executor, shapes, seed, &company, &processors)
     });
     let sessions = runtime.block_on(futures_util::future::try_join_all(sessions));
     Ok(sessions?)
+}
+
+/// Where a system does not tell what others take, they take nothing.
+fn processors() -> Processors {
+    let stat = std::fs::read_to_string(Processors::FILE).ok();
+    stat.and_then(|stat| Processors::parse(&stat))
+        .unwrap_or_default()
 }
 
 fn in_words(shape: &Shape) -> String {
@@ -184,6 +197,10 @@ fn report(measured: &Measured, fit: &Fit) {
         median_error * 100.0,
         worst_error * 100.0
     ));
+    print::line(format_args!(
+        "others had {:.1} % of the processors' time meanwhile; these times are without it",
+        measured.taken * 100.0
+    ));
     let workers = measured.shares.len();
     for (computing, part) in (1..workers).zip(&measured.shares) {
         print::line(format_args!(
@@ -196,14 +213,15 @@ fn report(measured: &Measured, fit: &Fit) {
 fn profile(
     llama: &Llama,
     args: &CalibrateArgs,
-    (limits, shares): (&Limits, &[f64]),
+    (limits, measured): (&Limits, &Measured),
     fit: &Fit,
 ) -> String {
     let options = &llama.options().model;
     let (threads, isa) = (options.threads, options.isa.as_str());
     let method = format!(
-        "homing calibrate: {} worker(s) at once with {threads} thread(s) each; the constants explain half of the steps within {:.1} %, all within {:.1} %",
+        "homing calibrate: {} worker(s) at once with {threads} thread(s) each, without the {:.1} % of the processors' time that others had; the constants explain half of the steps within {:.1} %, all within {:.1} %",
         args.workers,
+        measured.taken * 100.0,
         fit.median_error * 100.0,
         fit.worst_error * 100.0
     );
@@ -220,7 +238,7 @@ fn profile(
             device: &format!("CPU ({isa})"),
             method: &method,
             limits,
-            shares,
+            shares: &measured.shares,
         },
         fit,
     )

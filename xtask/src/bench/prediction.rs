@@ -2,15 +2,19 @@
 //! well a virtual run with a calibrated profile foresees it.
 //!
 //! Every real run gets a fresh server, as every virtual one does, and a profile calibrated right
-//! before it: other tenants of a machine change its speed within minutes. What is left of that
-//! shows in how far the rounds are apart.
+//! before it. A profile is of a machine that has its processors for itself. Where others take
+//! some of them during a real run, the prediction is of a machine that is as much slower, and the
+//! one of the whole machine stands beside it.
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
+use contract::Processors;
 use serde_json::Value;
 
 use super::frontend::say;
@@ -49,11 +53,19 @@ const FIGURES: [(&str, &str, usize); 4] = [
 
 const LATER_TURNS: &str = "TTFT p50 of later turns, ms";
 
-/// A real run and what was foreseen of it, by [`FIGURES`].
+/// One for each of [`FIGURES`].
+type Figures = [f64; FIGURES.len()];
+
+/// A real run and what was foreseen of it.
 #[derive(Debug)]
 struct Pair {
-    real: [f64; FIGURES.len()],
-    foreseen: [f64; FIGURES.len()],
+    real: Figures,
+    /// With the share of the processors that the real run had.
+    foreseen: Figures,
+    /// With all of them.
+    in_full: Figures,
+    /// What others had of the processors while it counted.
+    taken: f64,
     /// Median time to the first token of turns after the first, in ms.
     later_turns: f64,
 }
@@ -81,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 "  {name:<28} {:>8.decimals$}, foreseen (SIMULATED) {:>8.decimals$}, off by {:+.0} %",
                 middle(&|pair| pair.real[index]),
                 middle(&|pair| pair.foreseen[index]),
-                middle(&|pair| pair.off(index)),
+                middle(&|pair| pair.off(&pair.foreseen, index)),
             ));
         }
         let later = middle(&|pair| pair.later_turns);
@@ -103,8 +115,7 @@ fn measure(arguments: &Arguments, mode: &str, folder: &Path) -> anyhow::Result<P
     fs::write(folder.join("calibration.txt"), finish(&mut calibrate)?)?;
 
     let window = format!("{}s", arguments.seconds);
-    let sweep = |output: &str, how: &[&str]| {
-        let output = folder.join(output);
+    let sweep = |output: &Path, how: &[&str]| {
         let mut sweep = Command::new(HOMING);
         sweep
             .args(["sweep", "--modes", mode, "--warmup", WARMUP])
@@ -112,30 +123,89 @@ fn measure(arguments: &Arguments, mode: &str, folder: &Path) -> anyhow::Result<P
             .args(LOAD)
             .args(how)
             .arg("--output")
-            .arg(&output);
-        finish(&mut sweep)?;
-        anyhow::Ok(output)
+            .arg(output);
+        sweep
     };
+    let real = folder.join("real");
     let server = Server::start(&[&["--engine", "llama"], &MODEL[..]].concat())?;
-    let real = sweep("real", &["--target", &format!("http://{}", server.address)])?;
+    let target = format!("http://{}", server.address);
+    let history = watched(&mut sweep(&real, &["--target", &target]))?;
     drop(server);
-    let profile = profile.to_str().context("the path is not UTF-8")?;
-    let foreseen = sweep(
-        "foreseen",
-        &["--virtual", "--profile", profile, "--repeats", REPEATS],
-    )?;
+    let cell = real.join("cells").join(format!("0006-{mode}-r1.json"));
+    let taken = taken(&history, &read(&cell)?)?;
+
+    let foresee = |profile: &Path, output: &str| {
+        let output = folder.join(output);
+        let profile = profile.to_str().context("the path is not UTF-8")?;
+        let how = ["--virtual", "--profile", profile, "--repeats", REPEATS];
+        finish(&mut sweep(&output, &how))?;
+        figures(&output)
+    };
+    let as_run = folder.join("profile-as-run.toml");
+    fs::write(&as_run, slower(&fs::read_to_string(&profile)?, taken)?)?;
     Ok(Pair {
         real: figures(&real)?,
-        foreseen: figures(&foreseen)?,
-        later_turns: later_turns(&real, mode)?,
+        foreseen: foresee(&as_run, "foreseen")?,
+        in_full: foresee(&profile, "foreseen-in-full")?,
+        taken,
+        later_turns: later_turns(&cell)?,
     })
 }
 
-/// What a program printed.
+/// The processors' time, by milliseconds since 1970.
+type History = Vec<(f64, Processors)>;
+
+/// Runs a program to its end and looks at the processors meanwhile.
+fn watched(command: &mut Command) -> anyhow::Result<History> {
+    let mut child = command.stdout(Stdio::null()).spawn()?;
+    let mut history = History::new();
+    loop {
+        let stat = fs::read_to_string(Processors::FILE)?;
+        let processors = Processors::parse(&stat).context("no figures of processors")?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        history.push((now.as_secs_f64() * 1e3, processors));
+        if let Some(status) = child.try_wait()? {
+            ensure!(status.success(), "{command:?} failed");
+            return Ok(history);
+        }
+        thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// What others had of the processors while a cell was measured.
+fn taken(history: &History, cell: &Value) -> anyhow::Result<f64> {
+    let number = |name: &str| cell[name].as_f64().context("a cell without a window");
+    let begin = number("measured_from_ms")?;
+    let end = begin + 1e3 * (number("window_end_s")? - number("window_begin_s")?);
+    let at = |when: f64| {
+        let later = history.iter().find(|(time, _)| *time >= when);
+        later.or(history.last()).context("nobody looked")
+    };
+    Ok(at(end)?.1.share_taken_since(at(begin)?.1))
+}
+
+/// A profile of the same machine, of whose processors others have a share.
+fn slower(profile: &str, taken: f64) -> anyhow::Result<String> {
+    let mut profile: toml::Table = profile.parse()?;
+    let timing = profile
+        .get_mut("timing")
+        .and_then(toml::Value::as_table_mut);
+    for (_, constant) in timing.context("a profile without times")? {
+        // Parts of the same time have no unit.
+        if constant.get("unit").is_some()
+            && let Some(value) = constant.get_mut("value")
+        {
+            let whole = value.as_float().context("a time that is no number")?;
+            *value = toml::Value::Float(whole / (1.0 - taken));
+        }
+    }
+    Ok(profile.to_string())
+}
+
+/// What a program printed. How far it is goes to the terminal.
 fn finish(command: &mut Command) -> anyhow::Result<Vec<u8>> {
-    let done = command.output()?;
-    let errors = String::from_utf8_lossy(&done.stderr);
-    ensure!(done.status.success(), "{command:?} failed: {errors}");
+    let done = command.stderr(Stdio::inherit()).output()?;
+    ensure!(done.status.success(), "{command:?} failed");
     Ok(done.stdout)
 }
 
@@ -145,7 +215,7 @@ fn read(file: &Path) -> anyhow::Result<Value> {
 }
 
 /// The figures of a sweep of one cell.
-fn figures(sweep: &Path) -> anyhow::Result<[f64; FIGURES.len()]> {
+fn figures(sweep: &Path) -> anyhow::Result<Figures> {
     let summary = read(&sweep.join("summary.json"))?;
     let cell = &summary["cells"][0];
     ensure!(cell["errors"] == 0, "requests failed: {}", sweep.display());
@@ -160,9 +230,8 @@ fn figures(sweep: &Path) -> anyhow::Result<[f64; FIGURES.len()]> {
 }
 
 /// Median of the time to the first token of turns after the first that were sent in the window.
-fn later_turns(sweep: &Path, mode: &str) -> anyhow::Result<f64> {
-    let cell = sweep.join("cells").join(format!("0006-{mode}-r1.json"));
-    let window = read(&cell)?;
+fn later_turns(cell: &Path) -> anyhow::Result<f64> {
+    let window = read(cell)?;
     let bound = |name: &str| window[name].as_f64().context("a cell without a window");
     let window = bound("window_begin_s")?..bound("window_end_s")?;
     let mut times = Vec::new();
@@ -178,28 +247,74 @@ fn later_turns(sweep: &Path, mode: &str) -> anyhow::Result<f64> {
 
 impl Pair {
     /// By how many percent a figure was foreseen too high.
-    fn off(&self, figure: usize) -> f64 {
-        100.0 * (self.foreseen[figure] / self.real[figure] - 1.0)
+    fn off(&self, foreseen: &Figures, figure: usize) -> f64 {
+        100.0 * (foreseen[figure] / self.real[figure] - 1.0)
     }
 
     fn in_words(&self) -> String {
         let figures = FIGURES.into_iter().enumerate();
         let figures = figures.map(|(index, (name, _, decimals))| {
             format!(
-                "{name} {:.decimals$}, foreseen {:.decimals$} ({:+.0} %)",
+                "{name} {:.decimals$}, foreseen {:.decimals$} ({:+.0} %; of the whole machine {:+.0} %)",
                 self.real[index],
                 self.foreseen[index],
-                self.off(index)
+                self.off(&self.foreseen, index),
+                self.off(&self.in_full, index),
             )
         });
-        let mut words: Vec<String> = figures.collect();
+        let mut words = vec![format!("others had {:.1} %", 100.0 * self.taken)];
+        words.extend(figures);
         words.push(format!("{LATER_TURNS} {:.0}", self.later_turns));
         words.join("; ")
     }
 }
 
-/// The middle one, or the upper of two.
+/// The middle one, or the mean of the two in the middle.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
+    let half = values.len() / 2;
+    match values.len() % 2 {
+        0 => f64::midpoint(at(half.wrapping_sub(1)), at(half)),
+        _ => at(half),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_machine_that_is_half_taken_takes_twice_as_long() {
+        let profile = r#"
+            workers = 3
+            [timing]
+            base = { value = 20.5, unit = "us" }
+            overlaps = false
+            shared_machine = { values = [0.5, 1.0] }
+        "#;
+        let slower: toml::Table = slower(profile, 0.5).unwrap().parse().unwrap();
+        let timing = &slower["timing"];
+        assert_eq!(timing["base"]["value"].as_float(), Some(41.0));
+        assert_eq!(timing["shared_machine"]["values"][0].as_float(), Some(0.5));
+        assert_eq!(slower["workers"].as_integer(), Some(3));
+    }
+
+    #[test]
+    fn only_what_was_taken_while_it_counted_counts() {
+        let at = |worked, taken| Processors { worked, taken };
+        let history = vec![
+            (0.0, at(0, 0)),
+            (1000.0, at(100, 100)),
+            (2000.0, at(290, 110)),
+            (3000.0, at(290, 400)),
+        ];
+        let cell = json!({
+            "measured_from_ms": 900, "window_begin_s": 5.0, "window_end_s": 6.05
+        });
+        let share = taken(&history, &cell).unwrap();
+        assert!((share - 0.05).abs() < 1e-12, "{share}");
+    }
 }

@@ -3,9 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use contract::Processors;
+
 use crate::calibration::{Facts, Measurement, fit, measure, profile, shapes};
 use crate::executor::Executor as _;
 use crate::sim::{AnswerBank, Profile, SimExecutor, Timing};
+
+fn undisturbed() -> Processors {
+    Processors::default()
+}
 
 /// All shapes on a simulated worker, in no time. Its timers ring at whole milliseconds, so what
 /// was measured is held against the profile's own figure, and that is passed on.
@@ -15,7 +21,9 @@ async fn measurements(profile: &Profile) -> Vec<Measurement> {
     let limits = executor.limits();
     let shapes = shapes(&limits);
     let alone = AtomicUsize::new(1);
-    let steps = measure(&mut executor, &shapes, 1, &alone).await.unwrap();
+    let steps = measure(&mut executor, &shapes, 1, &alone, &undisturbed)
+        .await
+        .unwrap();
     let mut measured = Vec::new();
     for (shape, rung) in shapes.into_iter().zip(steps) {
         let load = shape.load(&limits);
@@ -143,6 +151,30 @@ fn nothing_measured_is_no_reason_to_fall_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_others_take_of_the_machine_is_no_part_of_a_step() {
+    let profile = Profile::named("4xh100-llama-70b-fp8").unwrap();
+    let bank = Arc::new(AnswerBank::new(vec![vec![1, 2]], vec![vec![vec![3; 50]]]));
+    // Of every four ticks, others have one.
+    let ticks = AtomicUsize::new(0);
+    let shared = || {
+        let ticks = 4 * ticks.fetch_add(1, Ordering::Relaxed) as u64;
+        Processors {
+            worked: ticks * 3 / 4,
+            taken: ticks / 4,
+        }
+    };
+    let mut worker = SimExecutor::new(&profile, Arc::clone(&bank), 1);
+    let shapes = shapes(&worker.limits());
+    let alone = || AtomicUsize::new(1);
+    let steps = measure(&mut worker, &shapes, 1, &alone(), &shared).await;
+    let mut worker = SimExecutor::new(&profile, bank, 1);
+    let in_full = measure(&mut worker, &shapes, 1, &alone(), &undisturbed).await;
+    for (step, in_full) in steps.unwrap().into_iter().zip(in_full.unwrap()) {
+        assert!((step / in_full - 0.75).abs() < 1e-9, "{step} {in_full}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn nobody_is_measured_in_less_company_than_at_first() {
     let profile = Profile::named("4xh100-llama-70b-fp8").unwrap();
     let company = AtomicUsize::new(2);
@@ -150,9 +182,9 @@ async fn nobody_is_measured_in_less_company_than_at_first() {
     let mut workers = [1, 2].map(|seed| SimExecutor::new(&profile, Arc::clone(&bank), seed));
     let [many, few] = &mut workers;
     let shapes = shapes(&many.limits());
-    let first = measure(many, &shapes, 1, &company);
+    let first = measure(many, &shapes, 1, &company, &undisturbed);
     let second = async {
-        let done = measure(few, &shapes[..1], 2, &company).await;
+        let done = measure(few, &shapes[..1], 2, &company, &undisturbed).await;
         (done, company.load(Ordering::Relaxed))
     };
     let (first, (second, left)) = tokio::join!(first, second);
