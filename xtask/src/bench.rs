@@ -69,8 +69,8 @@ pub(crate) enum Bench {
     /// Round robin beside kv on a real model, and how well virtual runs foresee both
     ///
     /// Calibrates, serves SmolLM2 on three workers of this machine, drives conversations, and
-    /// lets the simulator foresee them: eight minutes or more for each round. Wants a machine
-    /// that is otherwise idle.
+    /// lets the simulator foresee them: a round takes some twenty minutes. Wants a machine that is
+    /// otherwise idle.
     Prediction(prediction::Arguments),
     /// The server of the benchmark `loadgen`
     #[command(hide = true)]

@@ -5,6 +5,10 @@
 //! before it. A profile is of a machine that has its processors for itself. Where others take
 //! some of them during a real run, the prediction is of a machine that is as much slower, and the
 //! one of the whole machine stands beside it.
+//!
+//! With round robin some turns find their prompt in a cache and others do not, and the median is
+//! between the two kinds. A few hundred requests are needed before it says anything, so the
+//! interval that a real figure is uncertain by is printed too.
 
 use std::fs;
 use std::path::Path;
@@ -33,22 +37,50 @@ const REPEATS: &str = "20";
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Arguments {
     /// How often everything is measured
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 1)]
     rounds: usize,
     /// Seconds of a real run that count
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 300)]
     seconds: u64,
     /// Rounds of a calibration
     #[arg(long, default_value_t = 3)]
     repeats: u32,
 }
 
-/// What is foreseen: name, pointer into a cell of a sweep's summary, decimals.
-const FIGURES: [(&str, &str, usize); 4] = [
-    ("TTFT p50, ms", "/ttft_ms/p50", 0),
-    ("TPOT p50, ms", "/tpot_ms/p50", 1),
-    ("tokens/s", "/tops", 1),
-    ("tokens out of the cache, %", "/kv_hit_pct", 1),
+/// What is foreseen, and where a cell of a sweep's summary has it.
+struct Figure {
+    name: &'static str,
+    decimals: usize,
+    value: &'static str,
+    /// Of the value, 95 % sure.
+    interval: &'static str,
+}
+
+const FIGURES: [Figure; 4] = [
+    Figure {
+        name: "TTFT p50, ms",
+        decimals: 0,
+        value: "/ttft_ms/p50",
+        interval: "/intervals/ttft_ms_p50",
+    },
+    Figure {
+        name: "TPOT p50, ms",
+        decimals: 1,
+        value: "/tpot_ms/p50",
+        interval: "/intervals/tpot_ms_p50",
+    },
+    Figure {
+        name: "tokens/s",
+        decimals: 1,
+        value: "/tops",
+        interval: "/intervals/tops",
+    },
+    Figure {
+        name: "tokens out of the cache, %",
+        decimals: 1,
+        value: "/kv_hit_pct",
+        interval: "/intervals/kv_hit_pct",
+    },
 ];
 
 const LATER_TURNS: &str = "TTFT p50 of later turns, ms";
@@ -60,6 +92,8 @@ type Figures = [f64; FIGURES.len()];
 #[derive(Debug)]
 struct Pair {
     real: Figures,
+    /// What the real ones may be as well, by chance.
+    interval: [Figures; 2],
     /// With the share of the processors that the real run had.
     foreseen: Figures,
     /// With all of them.
@@ -88,7 +122,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for (mode, pairs) in MODES.into_iter().zip(&pairs) {
         let middle = |of: &dyn Fn(&Pair) -> f64| median(pairs.iter().map(of).collect());
         say(&format!("\n{mode}, medians of {} round(s)", pairs.len()));
-        for (index, (name, _, decimals)) in FIGURES.into_iter().enumerate() {
+        for (index, Figure { name, decimals, .. }) in FIGURES.iter().enumerate() {
             say(&format!(
                 "  {name:<28} {:>8.decimals$}, foreseen (SIMULATED) {:>8.decimals$}, off by {:+.0} %",
                 middle(&|pair| pair.real[index]),
@@ -139,12 +173,16 @@ fn measure(arguments: &Arguments, mode: &str, folder: &Path) -> anyhow::Result<P
         let profile = profile.to_str().context("the path is not UTF-8")?;
         let how = ["--virtual", "--profile", profile, "--repeats", REPEATS];
         finish(&mut sweep(&output, &how))?;
-        figures(&output)
+        figures(&output, |figure| figure.value.to_owned())
     };
     let as_run = folder.join("profile-as-run.toml");
     fs::write(&as_run, slower(&fs::read_to_string(&profile)?, taken)?)?;
     Ok(Pair {
-        real: figures(&real)?,
+        real: figures(&real, |figure| figure.value.to_owned())?,
+        interval: [
+            figures(&real, |figure| format!("{}/low", figure.interval))?,
+            figures(&real, |figure| format!("{}/high", figure.interval))?,
+        ],
         foreseen: foresee(&as_run, "foreseen")?,
         in_full: foresee(&profile, "foreseen-in-full")?,
         taken,
@@ -215,16 +253,17 @@ fn read(file: &Path) -> anyhow::Result<Value> {
 }
 
 /// The figures of a sweep of one cell.
-fn figures(sweep: &Path) -> anyhow::Result<Figures> {
+fn figures(sweep: &Path, pointer: impl Fn(&Figure) -> String) -> anyhow::Result<Figures> {
     let summary = read(&sweep.join("summary.json"))?;
     let cell = &summary["cells"][0];
     ensure!(cell["errors"] == 0, "requests failed: {}", sweep.display());
     let mut figures = [0.0; FIGURES.len()];
-    for (figure, (name, pointer, _)) in figures.iter_mut().zip(FIGURES) {
-        *figure = cell
-            .pointer(pointer)
+    for (found, figure) in figures.iter_mut().zip(&FIGURES) {
+        let pointer = pointer(figure);
+        *found = cell
+            .pointer(&pointer)
             .and_then(Value::as_f64)
-            .with_context(|| format!("a sweep without {name}"))?;
+            .with_context(|| format!("a sweep without {pointer}"))?;
     }
     Ok(figures)
 }
@@ -252,11 +291,14 @@ impl Pair {
     }
 
     fn in_words(&self) -> String {
-        let figures = FIGURES.into_iter().enumerate();
-        let figures = figures.map(|(index, (name, _, decimals))| {
+        let [low, high] = &self.interval;
+        let figures = FIGURES.iter().enumerate();
+        let figures = figures.map(|(index, Figure { name, decimals, .. })| {
             format!(
-                "{name} {:.decimals$}, foreseen {:.decimals$} ({:+.0} %; of the whole machine {:+.0} %)",
+                "{name} {:.decimals$} ({:.decimals$} to {:.decimals$}), foreseen {:.decimals$} ({:+.0} %; of the whole machine {:+.0} %)",
                 self.real[index],
+                low[index],
+                high[index],
                 self.foreseen[index],
                 self.off(&self.foreseen, index),
                 self.off(&self.in_full, index),
