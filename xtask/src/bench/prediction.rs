@@ -83,7 +83,13 @@ const FIGURES: [Figure; 4] = [
     },
 ];
 
-const LATER_TURNS: &str = "TTFT p50 of later turns, ms";
+/// What is said of the time to the first token of turns after the first. With round robin the
+/// median is now of one kind and now of the other; mean and p95 know both.
+const LATER_TURNS: [&str; 3] = [
+    "TTFT p50 of later turns, ms",
+    "TTFT mean of later turns, ms",
+    "TTFT p95 of later turns, ms",
+];
 
 /// One for each of [`FIGURES`].
 type Figures = [f64; FIGURES.len()];
@@ -100,8 +106,8 @@ struct Pair {
     in_full: Figures,
     /// What others had of the processors while it counted.
     taken: f64,
-    /// Median time to the first token of turns after the first, in ms.
-    later_turns: f64,
+    /// One for each of [`LATER_TURNS`].
+    later_turns: [f64; LATER_TURNS.len()],
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -130,8 +136,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 middle(&|pair| pair.off(&pair.foreseen, index)),
             ));
         }
-        let later = middle(&|pair| pair.later_turns);
-        say(&format!("  {LATER_TURNS:<28} {later:>8.0}"));
+        for (index, name) in LATER_TURNS.iter().enumerate() {
+            let later = middle(&|pair| pair.later_turns[index]);
+            say(&format!("  {name:<28} {later:>8.0}"));
+        }
     }
     say(&format!("\nall of it is under {}", folder.display()));
     Ok(())
@@ -268,8 +276,8 @@ fn figures(sweep: &Path, pointer: impl Fn(&Figure) -> String) -> anyhow::Result<
     Ok(figures)
 }
 
-/// Median of the time to the first token of turns after the first that were sent in the window.
-fn later_turns(cell: &Path) -> anyhow::Result<f64> {
+/// Times to the first token of turns after the first that were sent in the window.
+fn later_turns(cell: &Path) -> anyhow::Result<[f64; LATER_TURNS.len()]> {
     let window = read(cell)?;
     let bound = |name: &str| window[name].as_f64().context("a cell without a window");
     let window = bound("window_begin_s")?..bound("window_end_s")?;
@@ -281,7 +289,10 @@ fn later_turns(cell: &Path) -> anyhow::Result<f64> {
             times.push(request["ttft_ms"].as_f64().context("no first token")?);
         }
     }
-    Ok(median(times))
+    let mean = times.iter().sum::<f64>() / times.len() as f64;
+    times.sort_unstable_by(f64::total_cmp);
+    let p95 = times.get(times.len() * 95 / 100).copied();
+    Ok([median(times), mean, p95.context("no later turn")?])
 }
 
 impl Pair {
@@ -306,7 +317,8 @@ impl Pair {
         });
         let mut words = vec![format!("others had {:.1} %", 100.0 * self.taken)];
         words.extend(figures);
-        words.push(format!("{LATER_TURNS} {:.0}", self.later_turns));
+        let later = LATER_TURNS.iter().zip(self.later_turns);
+        words.extend(later.map(|(name, found)| format!("{name} {found:.0}")));
         words.join("; ")
     }
 }
