@@ -269,6 +269,7 @@ fn front(scene: &Scene, mode: &str, clock: Clock, tasks: &TaskTracker) -> Front 
             stall_timeout: Duration::from_secs(5),
             ..FaultLimits::default()
         },
+        slow_reader_timeout: Duration::from_secs(30),
     };
     let dead = CancellationToken::new();
     Front {

@@ -1,30 +1,33 @@
 //! One answer in the making: a worker's chunks turned into text.
 //!
-//! Sits between [`crate::pipeline`], which yields tokens, and the two ways to send text:
+//! Sits between [`crate::reply`], which yields tokens, and the two ways to send text:
 //! [`crate::stream`] and [`crate::collect`]. An answer lets go of its worker as soon as it
 //! is complete, and a stop string completes it before the worker knows.
 
 use std::fmt::Write as _;
-use std::task::{Context, Poll};
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
 
-use contract::{FinishReason, LinkError, Started, TokenChunk, WorkerId};
-use openai::{Extensions, Routing, Usage};
+use contract::{FinishReason, Started, WorkerId};
+use openai::{Extensions, Usage};
 use preprocess::TextStream;
 use serde_json::{Value, json};
 
-use crate::metrics::RequestRecord;
-use crate::pipeline::Reply;
+use crate::logprobs::{Gathered, Taken};
+use crate::metrics::{RequestRecord, TokenTimes};
+use crate::reply::{Begun, Reply, ReplyError};
 
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// The prompt's place in the request.
     pub(crate) index: u32,
     pub(crate) usage: Usage,
-    pub(crate) worker: WorkerId,
-    pub(crate) started: Option<Started>,
-    /// If the request asked for it.
-    routing: Option<Routing>,
+    /// Once somebody answers.
+    begun: Option<Begun>,
+    started: Option<Started>,
+    times: TokenTimes,
     text: TextStream,
+    logprobs: Gathered,
     /// Gone once the answer is complete.
     reply: Option<Reply>,
 }
@@ -32,22 +35,47 @@ pub(crate) struct Answer {
 /// What one chunk added. Its text is in the caller's buffer.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    pub(crate) chunk: TokenChunk,
     pub(crate) finish: Option<openai::FinishReason>,
 }
 
+/// Waits until the first of the answers has begun, or one of them will not.
+pub(crate) async fn one_begins(answers: &mut [Answer]) -> Result<(), ReplyError> {
+    poll_fn(|context| {
+        let begun = answers.iter_mut().map(|answer| answer.poll_begun(context));
+        // All of them are asked, so that each can wake this task.
+        begun.fold(Poll::Pending, |known, one| match (known, one) {
+            (failed @ Poll::Ready(Err(_)), _) | (Poll::Pending, failed) => failed,
+            (Poll::Ready(Ok(())), failed @ Poll::Ready(Err(_))) => failed,
+            (begun @ Poll::Ready(Ok(())), _) => begun,
+        })
+    })
+    .await
+}
+
 impl Answer {
-    pub(crate) fn new(index: u32, reply: Reply, text: TextStream, asked: &Extensions) -> Self {
+    pub(crate) fn new(index: u32, reply: Reply, text: TextStream, logprobs: Gathered) -> Self {
         Self {
             index,
             usage: usage_of(&reply),
-            worker: reply.worker(),
-            started: reply.started,
-            // Now, while the router still remembers.
-            routing: asked.routing.then(|| reply.routing()).flatten(),
+            begun: None,
+            started: None,
+            times: TokenTimes::default(),
             text,
+            logprobs,
             reply: Some(reply),
         }
+    }
+
+    pub(crate) fn worker(&self) -> Option<WorkerId> {
+        self.begun.as_ref().map(|begun| begun.worker)
+    }
+
+    fn poll_begun(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ReplyError>> {
+        let (None, Some(reply)) = (&self.begun, &mut self.reply) else {
+            return Poll::Ready(Ok(()));
+        };
+        self.begun = Some(ready!(reply.poll_begun(context))?);
+        Poll::Ready(Ok(()))
     }
 
     /// Appends the next chunk's text to `text`; `None` after the last.
@@ -55,21 +83,28 @@ impl Answer {
         &mut self,
         context: &mut Context<'_>,
         text: &mut String,
-    ) -> Poll<Option<Result<Piece, LinkError>>> {
+    ) -> Poll<Option<Result<Piece, ReplyError>>> {
+        if let Err(error) = ready!(self.poll_begun(context)) {
+            self.reply = None;
+            return Poll::Ready(Some(Err(error)));
+        }
         let Some(reply) = &mut self.reply else {
             return Poll::Ready(None);
         };
-        let chunk = match reply.poll_chunk(context) {
-            Poll::Pending => return Poll::Pending,
-            Poll::Ready(Some(Ok(chunk))) => chunk,
-            Poll::Ready(ended) => {
+        let chunk = match ready!(reply.poll_chunk(context)) {
+            Some(Ok(chunk)) => chunk,
+            Some(Err(error)) => {
                 self.reply = None;
-                return Poll::Ready(
-                    ended.map(|error| Err(error.expect_err("a chunk was handled"))),
-                );
+                return Poll::Ready(Some(Err(error)));
+            }
+            None => {
+                self.reply = None;
+                return Poll::Ready(None);
             }
         };
         self.usage = usage_of(reply);
+        self.started = reply.started;
+        self.logprobs.add(&chunk);
         let stopped = self.text.push(&chunk.tokens, text);
         let finish = match (stopped, chunk.finish) {
             (true, _) | (_, Some(FinishReason::Stop)) => Some(openai::FinishReason::Stop),
@@ -80,9 +115,15 @@ impl Answer {
             if !stopped {
                 self.text.finish(text);
             }
+            self.times = reply.times();
             self.reply = None;
         }
-        Poll::Ready(Some(Ok(Piece { chunk, finish })))
+        Poll::Ready(Some(Ok(Piece { finish })))
+    }
+
+    /// Log-probabilities of the tokens since the last time.
+    pub(crate) fn take_logprobs(&mut self) -> Option<Taken> {
+        self.logprobs.take()
     }
 
     /// The `nvext` object that the request asked for.
@@ -93,13 +134,13 @@ impl Answer {
         let mut nvext = json!({});
         if asked.worker_id {
             // One worker does both phases; Dynamo's clients look for either name.
-            nvext["worker_id"] =
-                json!({ "prefill_worker_id": self.worker, "decode_worker_id": self.worker });
+            let worker = self.worker();
+            nvext["worker_id"] = json!({ "prefill_worker_id": worker, "decode_worker_id": worker });
         }
         if asked.timing {
             nvext["timing"] = self.timing(record);
         }
-        if let Some(routing) = &self.routing {
+        if let Some(routing) = self.begun.as_ref().and_then(|begun| begun.routing.as_ref()) {
             nvext["routing"] = json!(routing);
         }
         Some(nvext)
@@ -115,8 +156,8 @@ impl Answer {
         json!({
             "prefill_wait_time_ms": self.started.map(|started| milliseconds(started.queue_wait)),
             "prefill_time_ms": self.started.map(|started| milliseconds(started.prefill)),
-            "ttft_ms": record.time_to_first_token().map(milliseconds),
-            "itl_ms": record.time_per_output_token().map(milliseconds),
+            "ttft_ms": record.time_to_first_token(&self.times).map(milliseconds),
+            "itl_ms": self.times.per_output_token().map(milliseconds),
             "total_time_ms": milliseconds(record.elapsed()),
             "kv_hit_rate": f64::from(cached) / f64::from(self.usage.prompt_tokens.max(1)),
         })

@@ -4,39 +4,47 @@ use std::future::poll_fn;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
+use futures_util::future::try_join_all;
 use openai::{
-    ChatChoice, ChatCompletion, ChatLogprobs, ChatMessage, Completion, CompletionChoice,
-    CompletionLogprobs, FinishReason, ObjectKind,
+    ChatChoice, ChatCompletion, ChatMessage, Completion, CompletionChoice, FinishReason, ObjectKind,
 };
-use tracing::warn;
 
-use crate::error::ApiError;
+use crate::answer::Answer;
 use crate::exchange::Exchange;
-use crate::logprobs;
+use crate::logprobs::Taken;
 use crate::metrics::Endpoint;
+use crate::reply::ReplyError;
 use crate::stream::total_usage;
 
 /// One finished answer.
-#[derive(Default)]
-struct Whole {
+pub(crate) struct Whole {
     text: String,
     finish: Option<FinishReason>,
-    chat_logprobs: Option<ChatLogprobs>,
-    completion_logprobs: Option<CompletionLogprobs>,
+    logprobs: Option<Taken>,
 }
 
-pub(crate) async fn response(mut exchange: Exchange) -> Result<Response, ApiError> {
-    let mut wholes = Vec::with_capacity(exchange.answers.len());
-    for at in 0..exchange.answers.len() {
-        match whole(&mut exchange, at).await {
-            Ok(whole) => wholes.push(whole),
-            Err(error) => {
-                exchange.record.fail(error.error_type());
-                return Err(error);
-            }
-        }
+/// Reads all answers to their ends, side by side.
+pub(crate) async fn wholes(exchange: &mut Exchange) -> Result<Vec<Whole>, ReplyError> {
+    let echoes = &mut exchange.echoes;
+    echoes.resize(exchange.answers.len(), String::new());
+    let answers = exchange.answers.iter_mut().zip(echoes.drain(..));
+    try_join_all(answers.map(|(answer, echo)| whole(answer, echo))).await
+}
+
+async fn whole(answer: &mut Answer, echo: String) -> Result<Whole, ReplyError> {
+    let (mut text, mut finish) = (echo, None);
+    while let Some(piece) = poll_fn(|context| answer.poll_piece(context, &mut text)).await {
+        finish = piece?.finish;
     }
+    Ok(Whole {
+        text,
+        finish,
+        logprobs: answer.take_logprobs(),
+    })
+}
+
+/// The document.
+pub(crate) fn response(exchange: Exchange, wholes: Vec<Whole>) -> Response {
     let usage = total_usage(&exchange);
     let nvext = exchange
         .answers
@@ -51,7 +59,7 @@ pub(crate) async fn response(mut exchange: Exchange) -> Result<Response, ApiErro
         ..
     } = exchange;
     record.finish();
-    Ok(match endpoint {
+    match endpoint {
         Endpoint::Chat => Json(ChatCompletion {
             id,
             object: ObjectKind::ChatCompletion,
@@ -78,40 +86,14 @@ pub(crate) async fn response(mut exchange: Exchange) -> Result<Response, ApiErro
             nvext,
         })
         .into_response(),
-    })
-}
-
-async fn whole(exchange: &mut Exchange, at: usize) -> Result<Whole, ApiError> {
-    let mut whole = Whole {
-        text: exchange.echoes.get(at).cloned().unwrap_or_default(),
-        ..Whole::default()
-    };
-    let answer = &mut exchange.answers[at];
-    while let Some(piece) = poll_fn(|context| answer.poll_piece(context, &mut whole.text)).await {
-        let piece = piece.map_err(|error| {
-            warn!(id = exchange.id, %error, "answer broke off");
-            ApiError::new(StatusCode::BAD_GATEWAY, "The worker broke off.")
-                .code("stream_interrupted")
-        })?;
-        exchange.record.tokens(piece.chunk.tokens.len());
-        whole.finish = piece.finish;
-        if !piece.chunk.logprobs.is_empty() {
-            let preprocessor = &exchange.app.preprocessor;
-            let chat = whole.chat_logprobs.get_or_insert_default();
-            chat.content
-                .extend(logprobs::chat(preprocessor, &piece.chunk).content);
-            let completion = whole.completion_logprobs.get_or_insert_default();
-            logprobs::append(completion, logprobs::completion(preprocessor, &piece.chunk));
-        }
     }
-    Ok(whole)
 }
 
 fn chat_choice(index: u32, whole: Whole) -> ChatChoice {
     ChatChoice {
         index,
         message: ChatMessage::assistant(whole.text),
-        logprobs: whole.chat_logprobs,
+        logprobs: whole.logprobs.and_then(Taken::chat),
         finish_reason: whole.finish,
     }
 }
@@ -120,7 +102,7 @@ fn text_choice(index: u32, whole: Whole) -> CompletionChoice {
     CompletionChoice {
         index,
         text: whole.text,
-        logprobs: whole.completion_logprobs,
+        logprobs: whole.logprobs.and_then(Taken::completion),
         finish_reason: whole.finish,
     }
 }

@@ -17,8 +17,9 @@ use router::RouteError;
 use tracing::error;
 
 use crate::admission::Refusal;
+use crate::journey::DispatchError;
 use crate::metrics::ErrorType;
-use crate::pipeline::DispatchError;
+use crate::reply::ReplyError;
 
 /// How soon a client that was turned away for want of a place should come back, when
 /// nothing better is known.
@@ -197,6 +198,21 @@ impl From<DispatchError> for ApiError {
                 error!(attempts, error = %source, "request failed on every worker tried");
                 let message = format!("No worker answered, in {attempts} attempts.");
                 Self::new(StatusCode::BAD_GATEWAY, message).code("worker_failed")
+            }
+        }
+    }
+}
+
+impl From<ReplyError> for ApiError {
+    fn from(error: ReplyError) -> Self {
+        match error {
+            ReplyError::Dispatch(error) => error.into(),
+            ReplyError::BrokeOff(_) => Self::new(StatusCode::BAD_GATEWAY, "The worker broke off.")
+                .code("stream_interrupted"),
+            ReplyError::NotRead(lag) => {
+                let lag = lag.as_secs_f64();
+                let message = format!("The answer was given up: it was not read for {lag} s.");
+                Self::new(StatusCode::REQUEST_TIMEOUT, message).code("client_too_slow")
             }
         }
     }

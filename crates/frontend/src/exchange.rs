@@ -12,7 +12,6 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use contract::RequestId;
-use futures_util::future::try_join_all;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use openai::{ChatRequest, CompletionRequest, Extensions, GenerationOptions, Prompt};
@@ -21,8 +20,10 @@ use tracing::debug;
 
 use crate::App;
 use crate::admission::Permit;
-use crate::answer::{Answer, answer_id};
+use crate::answer::{Answer, answer_id, one_begins};
+use crate::drive::{Common, Siblings};
 use crate::error::ApiError;
+use crate::logprobs::Gathered;
 use crate::metrics::{Endpoint, RequestRecord, Stage};
 use crate::pipeline::Urgency;
 use crate::{collect, stream};
@@ -41,7 +42,7 @@ static SIMULATED: HeaderName = HeaderName::from_static("x-homing-simulated");
 pub(crate) struct Exchange {
     pub(crate) app: Arc<App>,
     pub(crate) endpoint: Endpoint,
-    pub(crate) record: RequestRecord,
+    pub(crate) record: Arc<RequestRecord>,
     pub(crate) answers: Vec<Answer>,
     /// What to write before each answer: prompts that are to be echoed.
     pub(crate) echoes: Vec<String>,
@@ -50,7 +51,6 @@ pub(crate) struct Exchange {
     pub(crate) extensions: Extensions,
     pub(crate) id: String,
     pub(crate) created: u64,
-    _permit: Permit,
 }
 
 /// Either kind of request.
@@ -150,16 +150,14 @@ async fn answer(
         }
     };
     let record = RequestRecord::begin(&app.metrics, endpoint, streaming, arrived);
-    match serve(&app, asked, size, request_id).await {
-        Ok(served) => {
-            let exchange = Exchange::new(app, endpoint, (record, permit), served);
-            Ok(exchange.respond(streaming).await)
-        }
-        Err(error) => {
-            record.fail(error.error_type());
-            Err(error)
-        }
-    }
+    let answered = async {
+        let served = serve(&app, endpoint, asked, (size, request_id), (&record, permit)).await?;
+        let exchange = Exchange::new(Arc::clone(&app), endpoint, Arc::clone(&record), served);
+        exchange.respond(streaming).await
+    };
+    answered
+        .await
+        .inspect_err(|error| record.fail(error.error_type()))
 }
 
 /// What the walk to the workers yields.
@@ -171,9 +169,10 @@ struct Served {
 
 async fn serve(
     app: &Arc<App>,
+    endpoint: Endpoint,
     (asked, urgency): (Asked, Urgency),
-    size: usize,
-    request_id: &RequestId,
+    (size, request_id): (usize, &RequestId),
+    (record, permit): (&Arc<RequestRecord>, Permit),
 ) -> Result<Served, ApiError> {
     let began = app.clock.now();
     let (asked, prepared) = if size > LARGE_BODY {
@@ -190,17 +189,24 @@ async fn serve(
         (asked, prepared)
     };
     app.metrics.stage(Stage::Prepare, app.clock.now() - began);
-    let replies = prepared?
-        .into_iter()
-        .map(|prepared| app.pipeline.serve(request_id, prepared, urgency));
-    let answers = (0..)
-        .zip(try_join_all(replies).await?)
-        .map(|(index, reply)| {
-            let options = asked.options();
-            let text = app.preprocessor.text_stream(&options.stop);
-            Answer::new(index, reply, text, &options.extensions)
-        })
-        .collect();
+    let options = asked.options();
+    let common = Arc::new(Common {
+        record: Arc::clone(record),
+        explain: options.extensions.routing,
+        siblings: Siblings::default(),
+        _permit: permit,
+    });
+    let echoed = matches!(&asked, Asked::Completion(request) if request.echo);
+    let begin = |(index, prepared): (u32, Prepared)| {
+        let tokenizer = app.preprocessor.tokenizer();
+        let prompt = echoed.then(|| Arc::clone(&prepared.prompt));
+        let logprobs = Gathered::new(endpoint, tokenizer, prompt);
+        let text = app.preprocessor.text_stream(&options.stop);
+        let reply = app.pipeline.serve(request_id, prepared, urgency, &common);
+        Answer::new(index, reply, text, logprobs)
+    };
+    let mut answers: Vec<Answer> = (0..).zip(prepared?).map(begin).collect();
+    one_begins(&mut answers).await?;
     let echoes = asked.echoes(&app.preprocessor);
     let options = match asked {
         Asked::Chat(request) => request.options,
@@ -214,15 +220,7 @@ async fn serve(
 }
 
 impl Exchange {
-    fn new(
-        app: Arc<App>,
-        endpoint: Endpoint,
-        (record, permit): (RequestRecord, Permit),
-        served: Served,
-    ) -> Self {
-        for answer in &served.answers {
-            record.prompt(answer.usage.prompt_tokens, answer.started);
-        }
+    fn new(app: Arc<App>, endpoint: Endpoint, record: Arc<RequestRecord>, served: Served) -> Self {
         let prefix = match endpoint {
             Endpoint::Chat => "chatcmpl-",
             Endpoint::Completions => "cmpl-",
@@ -238,33 +236,35 @@ impl Exchange {
             include_usage: served.options.include_usage,
             continuous_usage: served.options.continuous_usage_stats,
             extensions: served.options.extensions,
-            _permit: permit,
         }
     }
 
-    async fn respond(self, streaming: bool) -> Response {
+    async fn respond(mut self, streaming: bool) -> Result<Response, ApiError> {
+        let wholes = match streaming {
+            true => None,
+            false => Some(collect::wholes(&mut self).await?),
+        };
         let simulated = self.app.simulated();
-        let workers: Vec<String> = self
-            .answers
-            .iter()
-            .map(|answer| answer.worker.to_string())
-            .collect();
-        let mut response = if streaming {
-            stream::response(self)
-        } else {
-            match collect::response(self).await {
-                Ok(response) => response,
-                Err(error) => error.into_response(),
-            }
+        let workers = self.workers();
+        let mut response = match wholes {
+            None => stream::response(self),
+            Some(wholes) => collect::response(self, wholes),
         };
         let headers = response.headers_mut();
-        if let Ok(value) = HeaderValue::from_str(&workers.join(",")) {
+        if let Ok(value) = HeaderValue::from_str(&workers) {
             headers.insert(WORKER.clone(), value);
         }
         if simulated {
             headers.insert(SIMULATED.clone(), HeaderValue::from_static("true"));
         }
-        response
+        Ok(response)
+    }
+
+    /// Those that answer, in the order of the prompts; of a stream, those that do by now.
+    fn workers(&self) -> String {
+        let workers = self.answers.iter().filter_map(Answer::worker);
+        let workers: Vec<String> = workers.map(|worker| worker.to_string()).collect();
+        workers.join(",")
     }
 }
 

@@ -22,13 +22,22 @@ use smallvec::SmallVec;
 use tracing::warn;
 
 use crate::metrics::{Migration, Stage};
-use crate::pipeline::{DispatchError, Pipeline, Urgency};
+use crate::pipeline::{Pipeline, Urgency};
 
 /// How often to look for a worker when there was one a moment ago.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long a request waits for one altogether: a restart, a dropped connection or a machine
 /// that stood still is often over by then.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why the fleet did not serve a request.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DispatchError {
+    #[error(transparent)]
+    Route(#[from] RouteError),
+    #[error("{attempts} workers failed")]
+    Failed { attempts: u32, source: LinkError },
+}
 
 /// A request, and where it has been.
 #[derive(Debug)]

@@ -9,7 +9,9 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`exchange`] | one HTTP request's walk, the same for chat and completions |
-//! | [`pipeline`] | a prepared request becomes a reply; a reply goes on until its end |
+//! | [`pipeline`] | what serves: router, workers, limits; a prompt becomes a reply |
+//! | [`drive`] | the task that reads a worker for a client, to the answer's end |
+//! | [`reply`] | the buffer between that task and whoever sends |
 //! | [`journey`] | a request's way over the workers: which, and which next if one fails |
 //! | [`answer`] | chunks become text; stop strings end an answer |
 //! | [`stream`], [`collect`] | the two ways to send text |
@@ -27,6 +29,7 @@ mod admission;
 mod answer;
 mod collect;
 mod control;
+mod drive;
 mod error;
 mod exchange;
 mod fleet;
@@ -34,6 +37,7 @@ mod journey;
 mod logprobs;
 mod metrics;
 mod pipeline;
+mod reply;
 mod routing;
 mod service;
 mod slow_reader;
@@ -78,6 +82,8 @@ pub struct FrontendConfig {
     /// How blocks are named, likewise.
     pub hashing: Hashing,
     pub faults: FaultLimits,
+    /// An answer whose client is further behind is given up.
+    pub slow_reader_timeout: Duration,
 }
 
 /// What is done about workers that fail.
@@ -170,10 +176,12 @@ impl Frontend {
             fleet,
             metrics: Arc::clone(&metrics),
             clock: parts.clock,
+            tasks: tasks.clone(),
             limits: Limits {
                 migrations,
                 first_token_timeout,
                 stall_timeout,
+                reader_lag: config.slow_reader_timeout,
                 block_size: config.block_size,
                 hashing: config.hashing,
             },

@@ -6,7 +6,7 @@
 //! so no request leaves without a trace.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use contract::{Clock, ModelName, Moment, Started, WorkerCard};
@@ -91,6 +91,7 @@ pub(crate) struct FrontendMetrics {
     ttft_window: Summary,
     tpot_window: Summary,
     retries: Counter,
+    slow_readers: Counter,
     /// New requests, ongoing ones.
     migrations: [Counter; 2],
     tokenizer_cache: [MirroredTotal; 2],
@@ -141,6 +142,7 @@ impl FrontendMetrics {
             ttft_window: registry.summary(&catalog::FRONTEND_TTFT_WINDOW_SECONDS, &labels),
             tpot_window: registry.summary(&catalog::FRONTEND_TPOT_WINDOW_SECONDS, &labels),
             retries: registry.counter(&catalog::FRONTEND_RETRIES_TOTAL, &labels),
+            slow_readers: registry.counter(&catalog::FRONTEND_SLOW_READERS_TOTAL, &labels),
             migrations: ["new_request", "ongoing_request"].map(|kind| {
                 let labels = [model.as_str(), kind];
                 registry.counter(&catalog::FRONTEND_MODEL_MIGRATION_TOTAL, &labels)
@@ -170,6 +172,11 @@ impl FrontendMetrics {
             }
             Migration::OngoingRequest => ongoing.inc(),
         }
+    }
+
+    /// An answer was given up because its client did not read it.
+    pub(crate) fn slow_reader(&self) {
+        self.slow_readers.inc();
     }
 
     pub(crate) fn set_queued(&self, requests: u64) {
@@ -228,17 +235,34 @@ impl FrontendMetrics {
     }
 }
 
-/// Follows one request.
+/// Follows one request, from its arrival to the end of its last answer. Shared by whoever
+/// brings the answers and whoever sends them.
 #[derive(Debug)]
 pub(crate) struct RequestRecord {
     metrics: Arc<FrontendMetrics>,
     endpoint: Endpoint,
     streaming: bool,
     arrived: Moment,
-    first_token: Option<Moment>,
-    last_token: Moment,
-    output_tokens: u64,
-    ended: bool,
+    /// Whether any of its answers has begun.
+    begun: AtomicBool,
+    output_tokens: AtomicU64,
+    ended: AtomicBool,
+}
+
+/// When one answer's tokens came from its worker.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TokenTimes {
+    first: Option<Moment>,
+    last: Moment,
+    tokens: u64,
+}
+
+impl TokenTimes {
+    /// Mean time per output token after the first.
+    pub(crate) fn per_output_token(&self) -> Option<Duration> {
+        let following = u32::try_from(self.tokens.checked_sub(1)?).ok()?;
+        (self.last - self.first?).checked_div(following)
+    }
 }
 
 impl RequestRecord {
@@ -247,18 +271,17 @@ impl RequestRecord {
         endpoint: Endpoint,
         streaming: bool,
         arrived: Moment,
-    ) -> Self {
+    ) -> Arc<Self> {
         metrics.inflight.add(1.0);
-        Self {
+        Arc::new(Self {
             metrics: Arc::clone(metrics),
             endpoint,
             streaming,
             arrived,
-            first_token: None,
-            last_token: arrived,
-            output_tokens: 0,
-            ended: false,
-        }
+            begun: AtomicBool::new(false),
+            output_tokens: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+        })
     }
 
     /// What the engine said when it began one of the request's answers.
@@ -273,72 +296,76 @@ impl RequestRecord {
         }
     }
 
-    /// `count` more tokens are on their way to the client.
-    pub(crate) fn tokens(&mut self, count: usize) {
-        if count == 0 {
-            return;
-        }
+    /// `count` more tokens of one answer have come, now.
+    pub(crate) fn tokens(&self, times: &mut TokenTimes, count: u32) -> Moment {
         let now = self.metrics.clock.now();
-        if self.first_token.is_none() {
-            let ttft = (now - self.arrived).as_secs_f64();
-            self.first_token = Some(now);
-            self.metrics.ttft.observe(ttft);
-            self.metrics.ttft_window.observe(now - Moment::ZERO, ttft);
+        if count == 0 {
+            return now;
+        }
+        if times.first.is_none() {
+            times.first = Some(now);
+            // Several prompts have one time to first token: the client's.
+            if !self.begun.swap(true, Ordering::AcqRel) {
+                let ttft = (now - self.arrived).as_secs_f64();
+                self.metrics.ttft.observe(ttft);
+                self.metrics.ttft_window.observe(now - Moment::ZERO, ttft);
+            }
         } else {
             // A step that yields several tokens yields each of them in its share of the gap.
-            let gap = (now - self.last_token).as_secs_f64() / count as f64;
-            self.metrics.itl.observe_many(gap, count as u64);
+            let gap = (now - times.last).as_secs_f64() / f64::from(count);
+            self.metrics.itl.observe_many(gap, u64::from(count));
         }
-        self.last_token = now;
-        self.output_tokens += count as u64;
-        self.metrics.output_tokens.add(count as u64);
+        times.last = now;
+        times.tokens += u64::from(count);
+        self.output_tokens
+            .fetch_add(u64::from(count), Ordering::Relaxed);
+        self.metrics.output_tokens.add(u64::from(count));
+        now
     }
 
-    pub(crate) fn finish(mut self) {
+    /// One of the request's answers has all its tokens, or will get no more.
+    pub(crate) fn answer_ended(&self, times: &TokenTimes) {
+        if let Some(tpot) = times.per_output_token() {
+            let now = self.metrics.clock.now() - Moment::ZERO;
+            self.metrics.tpot_window.observe(now, tpot.as_secs_f64());
+        }
+    }
+
+    pub(crate) fn finish(&self) {
         self.end(None);
     }
 
-    pub(crate) fn fail(mut self, error: ErrorType) {
+    pub(crate) fn fail(&self, error: ErrorType) {
         self.end(Some(error));
     }
 
-    pub(crate) fn time_to_first_token(&self) -> Option<Duration> {
-        self.first_token.map(|first| first - self.arrived)
+    pub(crate) fn time_to_first_token(&self, times: &TokenTimes) -> Option<Duration> {
+        times.first.map(|first| first - self.arrived)
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
         self.metrics.clock.now() - self.arrived
     }
 
-    /// Mean time per output token after the first.
-    pub(crate) fn time_per_output_token(&self) -> Option<Duration> {
-        let first = self.first_token?;
-        let following = u32::try_from(self.output_tokens.checked_sub(1)?).ok()?;
-        (self.last_token - first).checked_div(following)
-    }
-
-    fn end(&mut self, error: Option<ErrorType>) {
-        if std::mem::replace(&mut self.ended, true) {
-            return;
+    /// Counts how it ended. The first word on that is the last.
+    fn end(&self, error: Option<ErrorType>) -> bool {
+        if self.ended.swap(true, Ordering::AcqRel) {
+            return false;
         }
         let metrics = &self.metrics;
         metrics.inflight.add(-1.0);
         metrics.duration.observe(self.elapsed().as_secs_f64());
-        metrics.output_length.observe(self.output_tokens as f64);
-        if let Some(tpot) = self.time_per_output_token() {
-            metrics
-                .tpot_window
-                .observe(metrics.clock.now() - Moment::ZERO, tpot.as_secs_f64());
-        }
+        let output_tokens = self.output_tokens.load(Ordering::Relaxed);
+        metrics.output_length.observe(output_tokens as f64);
         metrics.count(self.endpoint, self.streaming, error);
+        true
     }
 }
 
 impl Drop for RequestRecord {
     fn drop(&mut self) {
-        if !self.ended {
+        if self.end(Some(ErrorType::Cancelled)) {
             self.metrics.disconnected.add(1.0);
-            self.end(Some(ErrorType::Cancelled));
         }
     }
 }

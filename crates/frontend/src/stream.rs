@@ -2,7 +2,8 @@
 //!
 //! The body is polled by the connection. Each poll drains everything that has gathered into
 //! one buffer, so a client that keeps up gets every token at once and one that lags gets
-//! many events in one write. Events of different prompts interleave.
+//! many events in one write. Events of different prompts interleave, and the stream begins
+//! with the first of them: a prompt that waits for a slot does not hold the others up.
 //!
 //! # Guarantees
 //!
@@ -19,17 +20,17 @@ use std::task::{Context, Poll};
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use contract::LinkError;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, header};
 use http_body::Frame;
-use openai::{Delta, EventWriter, Logprobs, Usage, sse};
+use openai::{Delta, EventWriter, Usage, sse};
 use tracing::warn;
 
 use crate::answer::{Answer, Piece};
 use crate::error::ApiError;
 use crate::exchange::Exchange;
-use crate::logprobs;
+use crate::logprobs::Taken;
 use crate::metrics::Endpoint;
+use crate::reply::ReplyError;
 
 /// A frame is sent once it has this size, even if more is ready.
 const FRAME_BYTES: usize = 32 << 10;
@@ -76,7 +77,7 @@ impl EventStream {
         &mut self,
         context: &mut Context<'_>,
         out: &mut Vec<u8>,
-    ) -> Option<Result<(), LinkError>> {
+    ) -> Option<Result<(), ReplyError>> {
         let exchange = self.exchange.as_mut()?;
         let mut waiting = false;
         for at in 0..exchange.answers.len() {
@@ -96,7 +97,6 @@ impl EventStream {
                     Poll::Ready(None) => break,
                     Poll::Ready(Some(Err(error))) => return Some(Err(error)),
                     Poll::Ready(Some(Ok(piece))) => {
-                        exchange.record.tokens(piece.chunk.tokens.len());
                         let begun = &mut self.begun[at];
                         write_piece(
                             exchange,
@@ -112,7 +112,7 @@ impl EventStream {
         (!waiting).then_some(Ok(()))
     }
 
-    fn end(&mut self, outcome: Result<(), LinkError>, out: &mut Vec<u8>) {
+    fn end(&mut self, outcome: Result<(), ReplyError>, out: &mut Vec<u8>) {
         let Some(exchange) = self.exchange.take() else {
             return;
         };
@@ -125,8 +125,7 @@ impl EventStream {
             }
             Err(error) => {
                 warn!(id = exchange.id, %error, "stream broke off");
-                let error = ApiError::new(StatusCode::BAD_GATEWAY, "The worker broke off.")
-                    .code("stream_interrupted");
+                let error = ApiError::from(error);
                 sse::error_event(out, &error.body());
                 exchange.record.fail(error.error_type());
             }
@@ -136,7 +135,7 @@ impl EventStream {
 }
 
 fn write_piece(
-    exchange: &Exchange,
+    exchange: &mut Exchange,
     (writer, text): (&EventWriter, &str),
     (at, begun): (usize, &mut bool),
     piece: &Piece,
@@ -146,31 +145,19 @@ fn write_piece(
     if text.is_empty() && piece.finish.is_none() {
         return;
     }
-    let answer = &exchange.answers[at];
+    let answer = &mut exchange.answers[at];
     let nvext = piece
         .finish
         .and_then(|_| answer.extensions(&exchange.extensions, &exchange.record));
     let nvext = nvext.map(|nvext| nvext.to_string());
-    let preprocessor = &exchange.app.preprocessor;
-    let (chat, completion);
-    let logprobs = match exchange.endpoint {
-        _ if piece.chunk.logprobs.is_empty() => None,
-        Endpoint::Chat => {
-            chat = logprobs::chat(preprocessor, &piece.chunk);
-            Some(Logprobs::Chat(&chat))
-        }
-        Endpoint::Completions => {
-            completion = logprobs::completion(preprocessor, &piece.chunk);
-            Some(Logprobs::Completion(&completion))
-        }
-    };
+    let logprobs = answer.take_logprobs();
     let delta = Delta {
         index: answer.index,
         role: !*begun,
         text,
         finish: piece.finish,
         usage: exchange.continuous_usage.then_some(&answer.usage),
-        logprobs,
+        logprobs: logprobs.as_ref().map(Taken::as_event),
         nvext: nvext.as_deref(),
     };
     writer.event(out, &delta);

@@ -176,6 +176,7 @@ impl System {
             block_size: backend.block_size() as usize,
             hashing: Hashing::default(),
             faults: FaultLimits::default(),
+            slow_reader_timeout: args.limits.slow_reader_timeout,
         };
         let frontend = Frontend::start(config, parts, changes, (&tasks, &stop));
         let workers = args.workers.unwrap_or(backend.workers());

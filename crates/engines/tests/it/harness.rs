@@ -188,6 +188,7 @@ impl Service {
             block_size: BLOCK as usize,
             hashing: Hashing::default(),
             faults: FaultLimits::default(),
+            slow_reader_timeout: Duration::from_secs(30),
         };
         let (roster, changes) = roster();
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());

@@ -115,6 +115,7 @@ async fn start(
             first_token_timeout: args.first_token_timeout,
             stall_timeout: args.stall_timeout,
         },
+        slow_reader_timeout: args.limits.slow_reader_timeout,
     };
     let (roster, changes) = roster();
     let frontend = Frontend::start(config, parts, changes, (tasks, stop));

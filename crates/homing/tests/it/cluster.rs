@@ -99,6 +99,7 @@ impl Cluster {
             block_size: profile.block_size as usize,
             hashing: Hashing::default(),
             faults: FaultLimits::default(),
+            slow_reader_timeout: Duration::from_secs(30),
         };
         let frontend = Frontend::start(config, parts, changes, (&tasks, &CancellationToken::new()));
         let context = WorkerContext {

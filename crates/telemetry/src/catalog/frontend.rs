@@ -133,6 +133,11 @@ metrics! {
         &["model"],
         "Requests sent to another worker because the first failed before any token.",
     );
+    FRONTEND_SLOW_READERS_TOTAL = Metric::counter(
+        "homing_frontend_slow_readers_total",
+        &["model"],
+        "Answers given up because their client did not read them in time (`--slow-reader-timeout`).",
+    );
     FRONTEND_MODEL_MIGRATION_TOTAL = Metric::counter(
         "dynamo_frontend_model_migration_total",
         &["model", "migration_type"],

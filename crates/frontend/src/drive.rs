@@ -1,0 +1,312 @@
+//! The task that reads a worker's answer for a client.
+//!
+//! Each prompt of a request has one. It takes the request to a worker, reads the worker as
+//! fast as it sends, keeps the router's books by what the worker does, moves on to another
+//! worker if that one fails, and leaves what it read in the [`Reply`]'s buffer.
+//!
+//! ```text
+//! journey: place → first chunk ──► read … ──► finish: slot given back ──► until it is read
+//!             ▲                      │
+//!             └── another worker ◄── broke off
+//! ```
+//!
+//! # Guarantees
+//!
+//! - **A slot is held for the worker's time, not the client's.** The placement is dropped when
+//!   the worker has said its last, before the client can know.
+//! - **The router learns how fast workers are**, by when chunks arrive here, and nothing about
+//!   how fast clients read.
+//! - **Prompts of one request do not wait for each other to be read.** One that finds no room
+//!   waits until a sibling has ended, and so a request of any size is answered, in waves.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use contract::{LinkError, TokenChunk, TokenId, WorkerId};
+use router::RouteError;
+use tokio::sync::Notify;
+use tokio::time::{Instant, Sleep};
+use tracing::warn;
+
+use crate::admission::Permit;
+use crate::journey::{DispatchError, Journey, Leg};
+use crate::metrics::{ErrorType, Migration, RequestRecord, TokenTimes};
+use crate::pipeline::Pipeline;
+use crate::reply::{Begun, ReplyError, ReplySender};
+use crate::routing;
+
+/// The router learns a worker's speed from how long so many tokens take: about a second on
+/// a busy worker, so that reporting costs next to nothing.
+const PROGRESS_TOKENS: u32 = 32;
+
+/// What all prompts of one request share.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(crate) record: Arc<RequestRecord>,
+    /// Whether the answer is to say why its worker was chosen.
+    pub(crate) explain: bool,
+    pub(crate) siblings: Siblings,
+    /// Of the whole request: it is inside until its last prompt's answer has been read.
+    pub(crate) _permit: Permit,
+}
+
+/// One prompt on its way.
+#[derive(Debug)]
+pub(crate) struct Drive {
+    pipeline: Arc<Pipeline>,
+    journey: Journey,
+    reply: ReplySender,
+    common: Arc<Common>,
+    /// What has come, for the worker that may have to go on.
+    answered: Vec<TokenId>,
+    times: TokenTimes,
+    /// Tokens after a leg's first chunk that the router has not heard of.
+    unreported: u32,
+    watch: StallWatch,
+}
+
+/// How the reading of one worker ended.
+enum Ended {
+    /// With its last chunk, not yet handed over.
+    Finished(TokenChunk),
+    BrokeOff(LinkError),
+}
+
+impl Drive {
+    pub(crate) fn new(
+        pipeline: Arc<Pipeline>,
+        journey: Journey,
+        reply: ReplySender,
+        common: Arc<Common>,
+    ) -> Self {
+        Self {
+            watch: StallWatch::new(pipeline.limits.stall_timeout),
+            pipeline,
+            journey,
+            reply,
+            common,
+            answered: Vec::new(),
+            times: TokenTimes::default(),
+            unreported: 0,
+        }
+    }
+
+    pub(crate) async fn run(mut self) {
+        let driven = self.answer().await;
+        self.common.record.answer_ended(&self.times);
+        let read = match driven {
+            Ok(()) => self.reply.read_to_the_end().await,
+            Err(error) => Err(error),
+        };
+        let Err(error) = read else { return };
+        if matches!(error, ReplyError::NotRead(_)) {
+            let request = &self.journey.request().id;
+            warn!(%request, %error, "answer given up");
+            self.pipeline.metrics.slow_reader();
+            // Whoever holds the body does not look at it, and may never again.
+            self.common.record.fail(ErrorType::Cancelled);
+        }
+        self.reply.fail(error);
+    }
+
+    /// From the queue to the last chunk, over as many workers as it takes.
+    async fn answer(&mut self) -> Result<(), ReplyError> {
+        let mut leg = self.first_leg().await?;
+        let common = Arc::clone(&self.common);
+        let running = common.siblings.begin();
+        self.begin(&leg);
+        let last = loop {
+            let error = match self.read(&mut leg).await? {
+                Ended::Finished(last) => break last,
+                Ended::BrokeOff(error) => error,
+            };
+            if error.blames_worker() {
+                leg.placement.failed();
+            }
+            drop(leg);
+            if !self.journey.broke_off(&error, &self.answered) {
+                return Err(ReplyError::BrokeOff(error));
+            }
+            self.pipeline.metrics.migrated(Migration::OngoingRequest);
+            leg = match self.journey.leg().await {
+                Ok(leg) => leg,
+                Err(gone) => return Err(ReplyError::BrokeOff(lost(&error, gone))),
+            };
+            // The client's answer began long ago, and what the second worker found cached
+            // the first had computed.
+            leg.first.started = None;
+            self.watch.heard();
+            self.unreported = 0;
+        };
+        // The worker is done: its slot is free before anyone hears the end.
+        drop(leg);
+        drop(running);
+        self.reply.put(last, self.times)
+    }
+
+    async fn first_leg(&mut self) -> Result<Leg, DispatchError> {
+        loop {
+            match self.journey.leg().await {
+                Err(DispatchError::Route(RouteError::Saturated { .. }))
+                    if self.common.siblings.one_ends().await => {}
+                leg => return leg,
+            }
+        }
+    }
+
+    fn begin(&mut self, leg: &Leg) {
+        let decision = self.common.explain.then(|| leg.placement.decision());
+        self.reply.begin(Begun {
+            worker: leg.placement.worker(),
+            routing: decision.flatten().as_deref().map(routing::summary),
+        });
+        let prompt_tokens = self.journey.request().prompt.len() as u32;
+        self.common.record.prompt(prompt_tokens, leg.first.started);
+        self.watch.heard();
+    }
+
+    /// Reads one worker until it has finished or broken off. An error if the client is too far
+    /// behind for that.
+    async fn read(&mut self, leg: &mut Leg) -> Result<Ended, ReplyError> {
+        let worker = leg.placement.worker();
+        let mut next = Some(Ok(std::mem::take(&mut leg.first)));
+        let mut begins = true;
+        loop {
+            let chunk = match next {
+                Some(Ok(chunk)) => chunk,
+                Some(Err(error)) => return Ok(Ended::BrokeOff(error)),
+                None => {
+                    let detail = "the stream ended before the answer".to_owned();
+                    return Ok(Ended::BrokeOff(LinkError::Interrupted { worker, detail }));
+                }
+            };
+            self.take_in(&chunk, leg, begins);
+            begins = false;
+            if chunk.finish.is_some() {
+                return Ok(Ended::Finished(chunk));
+            }
+            self.reply.put(chunk, self.times)?;
+            let watch = &mut self.watch;
+            next = poll_fn(|context| match leg.stream.poll_next(context) {
+                Poll::Pending => {
+                    ready!(watch.poll_stalled(context));
+                    Poll::Ready(Some(Err(watch.error(worker))))
+                }
+                chunk => chunk,
+            })
+            .await;
+        }
+    }
+
+    fn take_in(&mut self, chunk: &TokenChunk, leg: &mut Leg, begins: bool) {
+        let tokens = chunk.tokens.len() as u32;
+        self.watch.heard();
+        let now = self.common.record.tokens(&mut self.times, tokens);
+        if chunk.finish.is_none() {
+            self.answered.extend_from_slice(&chunk.tokens);
+        }
+        // How long a leg's first chunk took says how fast prompts are computed, not tokens.
+        if !begins {
+            self.unreported += tokens;
+            // Some engines say only at the end what they found cached.
+            if let Some(started) = chunk.started {
+                leg.placement.found_cached(started.cached_tokens);
+            }
+        }
+        if self.unreported >= PROGRESS_TOKENS || chunk.finish.is_some() {
+            let tokens = std::mem::take(&mut self.unreported);
+            leg.placement.progress(tokens, now);
+        }
+    }
+}
+
+/// What to say of an answer that no other worker could go on with.
+fn lost(broken: &LinkError, gone: DispatchError) -> LinkError {
+    match gone {
+        DispatchError::Failed { source, .. } => source,
+        DispatchError::Route(error) => LinkError::Interrupted {
+            worker: broken.worker(),
+            detail: format!("and no other worker could go on: {error}"),
+        },
+    }
+}
+
+/// The prompts of one request that workers answer now.
+#[derive(Debug, Default)]
+pub(crate) struct Siblings {
+    running: AtomicUsize,
+    ended: Notify,
+}
+
+impl Siblings {
+    fn begin(&self) -> Running<'_> {
+        self.running.fetch_add(1, Ordering::AcqRel);
+        Running(self)
+    }
+
+    /// Waits until one of them has ended; whether there was one to wait for.
+    async fn one_ends(&self) -> bool {
+        let ended = self.ended.notified();
+        let mut ended = std::pin::pin!(ended);
+        // First listen, then look: whoever ends in between is heard.
+        ended.as_mut().enable();
+        if self.running.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        ended.await;
+        true
+    }
+}
+
+struct Running<'a>(&'a Siblings);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::AcqRel);
+        self.0.ended.notify_waiters();
+    }
+}
+/// Notices when nothing has come for too long. Set once, and again only when it rings, so
+/// that a chunk costs a look at the clock and no timer.
+#[derive(Debug)]
+struct StallWatch {
+    limit: Duration,
+    heard: Instant,
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl StallWatch {
+    fn new(limit: Duration) -> Self {
+        Self {
+            limit,
+            heard: Instant::now(),
+            alarm: Box::pin(tokio::time::sleep(limit)),
+        }
+    }
+
+    fn heard(&mut self) {
+        self.heard = Instant::now();
+    }
+
+    fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            ready!(self.alarm.as_mut().poll(context));
+            let deadline = self.heard + self.limit;
+            if Instant::now() >= deadline {
+                return Poll::Ready(());
+            }
+            self.alarm.as_mut().reset(deadline);
+        }
+    }
+
+    fn error(&self, worker: WorkerId) -> LinkError {
+        LinkError::Interrupted {
+            worker,
+            detail: format!("nothing came for {:?}", self.limit),
+        }
+    }
+}
