@@ -5,7 +5,8 @@
 //! paused clock: minutes of trouble in a fraction of a second, and the same seed gives the same
 //! run. The links and feeds between frontend and workers go through [`wires`], which lose,
 //! repeat, reorder and delay as the [`plan`] says; workers crash and come back; the frontend is
-//! replaced; clients hang up.
+//! replaced; clients hang up, never read, read a byte a second, ask for more than there are
+//! slots, or all at once.
 //!
 //! What must hold, whatever the seed ([`run`]):
 //!
@@ -16,6 +17,8 @@
 //! 3. Nothing leaks: when everything is quiet, no placement is open, no sequence runs, and no
 //!    block is referenced.
 //! 4. The router's index agrees with what the workers hold.
+//! 5. The router holds a worker's slot for taken exactly while the worker's engine has a
+//!    sequence for it, but for what is on its way between them.
 
 pub mod plan;
 pub mod run;

@@ -9,6 +9,9 @@ pub const WORKERS: u64 = 3;
 /// Trouble ends here; then the system has time to come to rest.
 pub const TROUBLE: Duration = Duration::from_secs(60);
 
+/// Prompts that a batch may have: more than twice the slots of all workers.
+pub const MOST_PROMPTS: usize = 30;
+
 /// One thing that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fault {
@@ -46,14 +49,50 @@ pub enum What {
     CacheReset,
 }
 
-/// How one conversation is driven.
+/// A client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visitor {
     /// Which of the scripted conversations.
     pub script: usize,
     pub arrives: Duration,
-    /// Hangs up after so many pieces of its first answer, if at all.
-    pub hangs_up_after: Option<u32>,
+    pub manner: Manner,
+}
+
+/// How a client behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// Has its conversation, and reads every answer as it comes.
+    Reads,
+    /// Hangs up after so many bytes of its first answer.
+    HangsUp { after: usize },
+    /// Asks, and never looks at the answer.
+    NeverReads,
+    /// Reads one byte a second.
+    Drips,
+    /// Asks for so many completions in one request.
+    Batch { prompts: usize, stream: bool },
+    /// Has so many conversations at once, as one client.
+    Greedy { conversations: usize },
+}
+
+impl Manner {
+    fn draw(draws: &mut Random) -> Self {
+        match draws.below(16) {
+            0 | 1 => Self::HangsUp {
+                after: draws.below(12_000),
+            },
+            2 | 3 => Self::NeverReads,
+            4 => Self::Drips,
+            5 => Self::Batch {
+                prompts: 2 + draws.below(MOST_PROMPTS - 1),
+                stream: draws.below(2) == 0,
+            },
+            6 => Self::Greedy {
+                conversations: 5 + draws.below(20),
+            },
+            _ => Self::Reads,
+        }
+    }
 }
 
 /// A whole run.
@@ -63,6 +102,8 @@ pub struct Plan {
     pub visitors: Vec<Visitor>,
     /// Of the router's modes.
     pub mode: &'static str,
+    /// Requests that may wait, for each worker.
+    pub queue_limit: u32,
     pub seed: u64,
 }
 
@@ -78,13 +119,15 @@ impl Plan {
         let visitors = (0..visitors).map(|_| Visitor {
             script: draws.below(scripts),
             arrives: between(draws, 0, TROUBLE.as_millis() as u64 * 3 / 4),
-            hangs_up_after: (draws.below(5) == 0).then(|| draws.below(60) as u32),
+            manner: Manner::draw(draws),
         });
         let visitors = visitors.collect();
+        let queue_limit = [1, 256][draws.below(2)];
         Self {
             faults,
             visitors,
             mode,
+            queue_limit,
             seed,
         }
     }
@@ -138,5 +181,10 @@ mod tests {
             .map(|fault| format!("{:?}", std::mem::discriminant(&fault.what)))
             .collect();
         assert_eq!(kinds.len(), 8, "every kind of fault is drawn");
+        let manners: std::collections::BTreeSet<_> = (0..300)
+            .flat_map(|seed| Plan::draw(seed, 5).visitors)
+            .map(|visitor| format!("{:?}", std::mem::discriminant(&visitor.manner)))
+            .collect();
+        assert_eq!(manners.len(), 6, "every kind of client is drawn");
     }
 }

@@ -15,13 +15,19 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
-use crate::plan::{Fault, Plan, TROUBLE, Visitor, WORKERS, What};
+use crate::plan::{Fault, MOST_PROMPTS, Manner, Plan, TROUBLE, Visitor, WORKERS, What};
 use crate::system::{Front, Scene, System};
 
 /// Conversations that visitors may have, each of so many turns.
 pub const SCRIPTS: usize = 12;
 const TURNS: usize = 3;
 const MAX_TOKENS: u32 = 60;
+/// How often the router's books are held against the engines.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// They may differ for so many looks: a step, in which a cancelled sequence is not yet dropped.
+const MOST_DIFFERENCES: u32 = 20;
+/// Further behind than any client may be.
+const FAR_BEHIND: Duration = Duration::from_secs(45);
 /// Longest that the system may take to come to rest after the last fault.
 const REST: Duration = Duration::from_secs(240);
 
@@ -48,13 +54,57 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How one request ended.
+/// How one request ended, and what each of its answers said by then.
 #[derive(Debug)]
-enum End {
-    Complete(String),
+struct End {
+    how: How,
+    texts: Vec<String>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum How {
+    Complete,
     Error,
-    /// With what had been read by then.
     Abandoned,
+}
+
+impl End {
+    fn undisturbed(self) -> Result<Vec<String>, Failure> {
+        match self.how {
+            How::Complete => Ok(self.texts),
+            How::Error | How::Abandoned => Err(Failure("an undisturbed request failed".to_owned())),
+        }
+    }
+
+    /// What has come must be the beginning of what should come, and all of it where the
+    /// answer is complete.
+    fn check(&self, expected: &[&String]) -> Result<(), Failure> {
+        if self.how == How::Complete && self.texts.len() != expected.len() {
+            let (found, due) = (self.texts.len(), expected.len());
+            return Err(Failure(format!("{found} of {due} answers came")));
+        }
+        for (text, expected) in self.texts.iter().zip(expected) {
+            let same = expected
+                .bytes()
+                .zip(text.bytes())
+                .take_while(|(left, right)| left == right);
+            let same = same.count();
+            if same < text.len() {
+                return Err(Failure(format!(
+                    "the answer differs from character {same} of {} on",
+                    text.len()
+                )));
+            }
+            if self.how == How::Complete && text.len() < expected.len() {
+                return Err(Failure(format!(
+                    "a complete answer of {} characters should have {}",
+                    text.len(),
+                    expected.len()
+                )));
+            }
+        }
+        Ok(())
+    }
 }
 
 fn question(script: usize, turn: usize) -> String {
@@ -62,12 +112,30 @@ fn question(script: usize, turn: usize) -> String {
         .repeat(3)
 }
 
-fn ask(messages: &[Value]) -> Request<Body> {
-    let body = json!({
-        "model": "chaos", "messages": messages, "stream": true,
-        "max_tokens": MAX_TOKENS, "temperature": 0,
-    });
-    Request::post("/v1/chat/completions")
+fn prompt(number: usize) -> String {
+    format!("Prompt {number} of a batch: what do caches, queues and pages have in common?")
+}
+
+fn chat(messages: &[Value]) -> Request<Body> {
+    post(
+        "/v1/chat/completions",
+        json!({ "messages": messages, "stream": true }),
+    )
+}
+
+fn batch(prompts: impl Iterator<Item = usize>, stream: bool) -> Request<Body> {
+    let prompts: Vec<String> = prompts.map(prompt).collect();
+    post(
+        "/v1/completions",
+        json!({ "prompt": prompts, "stream": stream }),
+    )
+}
+
+fn post(path: &str, mut body: Value) -> Request<Body> {
+    body["model"] = json!("chaos");
+    body["max_tokens"] = json!(MAX_TOKENS);
+    body["temperature"] = json!(0);
+    Request::post(path)
         .body(Body::from(body.to_string()))
         .expect("a request")
 }
@@ -79,6 +147,7 @@ pub fn expectations(scene: &Scene) -> Result<Expected, Failure> {
             faults: vec![],
             visitors: vec![],
             mode: "kv",
+            queue_limit: 256,
             seed: 0,
         };
         let system = System::start(scene, &plan).await;
@@ -88,13 +157,16 @@ pub fn expectations(scene: &Scene) -> Result<Expected, Failure> {
             let mut messages = Vec::new();
             for turn in 0..TURNS {
                 messages.push(json!({"role": "user", "content": question(script, turn)}));
-                let End::Complete(text) = exchange(&system.front(), &messages, None, None).await?
-                else {
-                    return Err(Failure("an undisturbed request failed".to_owned()));
-                };
+                let end = converse(&system.front(), chat(&messages), Manner::Reads).await?;
+                let text = end.undisturbed()?.remove(0);
                 expected.insert(key(&messages), text.clone());
                 messages.push(json!({"role": "assistant", "content": text}));
             }
+        }
+        for number in 0..MOST_PROMPTS {
+            let request = batch(std::iter::once(number), true);
+            let end = converse(&system.front(), request, Manner::Reads).await?;
+            expected.insert(prompt(number), end.undisturbed()?.remove(0));
         }
         Ok(expected)
     })
@@ -111,25 +183,64 @@ pub fn run(scene: &Scene, expected: &Arc<Expected>, seed: u64) -> Result<Outcome
         let mut system = System::start(scene, &plan).await;
         let (fronts, watching) = watch::channel(system.front());
         let tally = Arc::new(Mutex::new(Ok(Outcome::default())));
-        let visitors = TaskTracker::new();
+        let (visitors, unread) = (TaskTracker::new(), TaskTracker::new());
         for visitor in plan.visitors.clone() {
             let guest = Guest {
                 visitor,
                 fronts: watching.clone(),
                 expected: Arc::clone(expected),
                 tally: Arc::clone(&tally),
+                unread: unread.clone(),
             };
             visitors.spawn(guest.visit());
         }
-        disturb(&mut system, &plan, &fronts).await;
+        let mut books = Books::default();
+        disturb(&mut system, &plan, &fronts, &mut books).await?;
         visitors.close();
-        if tokio::time::timeout(REST, visitors.wait()).await.is_err() {
+        let ended = async {
+            while !visitors.is_empty() {
+                tokio::time::sleep(LOOK_EVERY).await;
+                books.look(&system)?;
+            }
+            Ok(())
+        };
+        let Ok(ended) = tokio::time::timeout(REST, ended).await else {
             return Err(Failure("a request neither ended nor failed".to_owned()));
-        }
+        };
+        ended?;
         let outcome = tally.lock().clone()?;
+        // Those who never read still hold what they do not read.
         rest(&system).await?;
         Ok(outcome)
     })
+}
+
+/// The router's books beside the engines', look by look.
+#[derive(Default)]
+struct Books {
+    /// Looks in a row at which they differed, by worker.
+    differences: BTreeMap<u64, u32>,
+}
+
+impl Books {
+    fn look(&mut self, system: &System<'_>) -> Result<(), Failure> {
+        let mut differences = BTreeMap::new();
+        for (worker, (slots, sequences)) in system.books() {
+            if slots == sequences {
+                continue;
+            }
+            let looks = self.differences.get(&worker).unwrap_or(&0) + 1;
+            if looks > MOST_DIFFERENCES {
+                return Err(Failure(format!(
+                    "the router holds {slots} slots of worker {worker} for taken, whose engine has \
+                     {sequences} sequences"
+                )));
+            }
+            differences.insert(worker, looks);
+        }
+        self.differences = differences;
+        Ok(())
+    }
 }
 
 /// Lets the system come to rest, and says what is wrong if it does not.
@@ -161,7 +272,12 @@ async fn settle() {
 }
 
 /// Carries the plan out, then sees to it that every worker is there.
-async fn disturb(system: &mut System<'_>, plan: &Plan, fronts: &watch::Sender<Arc<Front>>) {
+async fn disturb(
+    system: &mut System<'_>,
+    plan: &Plan,
+    fronts: &watch::Sender<Arc<Front>>,
+    books: &mut Books,
+) -> Result<(), Failure> {
     let began = Instant::now();
     // Whoever went comes back, at its time.
     let mut returns: Vec<(Duration, u64)> = Vec::new();
@@ -173,7 +289,7 @@ async fn disturb(system: &mut System<'_>, plan: &Plan, fronts: &watch::Sender<Ar
         let Some(next) = [next_fault, next_return].into_iter().flatten().min() else {
             break;
         };
-        tokio::time::sleep_until(began + next).await;
+        watch_until(began + next, system, books).await?;
         if next_return == Some(next) {
             let (_, id) = returns.remove(0);
             if system.is_running(id) {
@@ -185,12 +301,23 @@ async fn disturb(system: &mut System<'_>, plan: &Plan, fronts: &watch::Sender<Ar
             returns.extend(apply(system, fault, fronts).await);
         }
     }
-    tokio::time::sleep_until(began + TROUBLE).await;
+    watch_until(began + TROUBLE, system, books).await?;
     for id in 0..WORKERS {
         if !system.is_running(id) {
             system.start_worker(id).await;
         }
     }
+    Ok(())
+}
+
+/// Waits, and looks at the books meanwhile.
+async fn watch_until(then: Instant, system: &System<'_>, books: &mut Books) -> Result<(), Failure> {
+    while Instant::now() + LOOK_EVERY < then {
+        tokio::time::sleep(LOOK_EVERY).await;
+        books.look(system)?;
+    }
+    tokio::time::sleep_until(then).await;
+    Ok(())
 }
 
 /// Does one thing. Returns who comes back when.
@@ -240,18 +367,44 @@ async fn apply(
 }
 
 /// A visitor at work.
+#[derive(Clone)]
 struct Guest {
     visitor: Visitor,
     fronts: watch::Receiver<Arc<Front>>,
     expected: Arc<Expected>,
     tally: Arc<Mutex<Result<Outcome, Failure>>>,
+    /// Whoever holds an answer without reading it.
+    unread: TaskTracker,
 }
 
 impl Guest {
     async fn visit(self) {
         tokio::time::sleep(self.visitor.arrives).await;
-        if let Err(failure) = self.converse().await {
+        let visited = match self.visitor.manner {
+            Manner::Greedy { conversations } => {
+                let each = (0..conversations).map(|_| self.converse());
+                futures_util::future::try_join_all(each).await.map(|_| ())
+            }
+            Manner::Batch { prompts, stream } => self.ask_batch(prompts, stream).await,
+            Manner::NeverReads => self.ignore().await,
+            Manner::Reads | Manner::HangsUp { .. } | Manner::Drips => self.converse().await,
+        };
+        if let Err(failure) = visited {
             *self.tally.lock() = Err(failure);
+        }
+    }
+
+    fn front(&self) -> Arc<Front> {
+        Arc::clone(&self.fronts.borrow())
+    }
+
+    fn count(&self, how: &How) {
+        if let Ok(outcome) = &mut *self.tally.lock() {
+            match how {
+                How::Complete => outcome.complete += 1,
+                How::Error => outcome.errors += 1,
+                How::Abandoned => outcome.abandoned += 1,
+            }
         }
     }
 
@@ -261,127 +414,161 @@ impl Guest {
             let content = question(self.visitor.script, turn);
             messages.push(json!({"role": "user", "content": content}));
             let expected = &self.expected[&key(&messages)];
-            let front = Arc::clone(&self.fronts.borrow());
-            let hangs_up = self.visitor.hangs_up_after;
-            let end = exchange(&front, &messages, Some(expected), hangs_up).await?;
-            let mut tally = self.tally.lock();
-            let Ok(outcome) = &mut *tally else {
+            let end = converse(&self.front(), chat(&messages), self.visitor.manner).await?;
+            end.check(&[expected])?;
+            self.count(&end.how);
+            let leaves = matches!(self.visitor.manner, Manner::HangsUp { .. });
+            if end.how == How::Abandoned && leaves {
                 return Ok(());
-            };
-            match end {
-                End::Complete(_) => outcome.complete += 1,
-                End::Error => outcome.errors += 1,
-                End::Abandoned => {
-                    outcome.abandoned += 1;
-                    if hangs_up.is_some() {
-                        return Ok(());
-                    }
-                }
             }
             messages.push(json!({"role": "assistant", "content": expected}));
         }
         Ok(())
     }
+
+    async fn ask_batch(&self, prompts: usize, stream: bool) -> Result<(), Failure> {
+        let request = batch(0..prompts, stream);
+        let end = converse(&self.front(), request, self.visitor.manner).await?;
+        let expected: Vec<&String> = (0..prompts)
+            .map(|number| &self.expected[&prompt(number)])
+            .collect();
+        end.check(&expected)?;
+        self.count(&end.how);
+        Ok(())
+    }
+
+    /// Has the answer begin, and keeps it unread for as long as its frontend lives.
+    async fn ignore(&self) -> Result<(), Failure> {
+        let front = self.front();
+        let content = question(self.visitor.script, 0);
+        let request = chat(&[json!({"role": "user", "content": content})]);
+        if let Some(unread) = open(&front, request).await?.ok() {
+            self.unread.spawn(async move {
+                front.dead.cancelled().await;
+                drop(unread);
+            });
+        }
+        self.count(&How::Abandoned);
+        Ok(())
+    }
 }
 
-/// Sends one request and reads its answer to the end, or as far as it wants to.
-async fn exchange(
-    front: &Front,
-    messages: &[Value],
-    expected: Option<&String>,
-    hangs_up_after: Option<u32>,
-) -> Result<End, Failure> {
-    let answering = front.frontend.service().oneshot(ask(messages));
+/// Sends a request and waits until its answer begins; if it does not, says how it ended.
+async fn open(front: &Front, request: Request<Body>) -> Result<Result<Body, How>, Failure> {
+    let answering = front.frontend.service().oneshot(request);
     let Some(response) = front.dead.run_until_cancelled(answering).await else {
-        return Ok(End::Abandoned);
+        return Ok(Err(How::Abandoned));
     };
     let response = response.map_err(|never| Failure(never.to_string()))?;
     match response.status() {
-        StatusCode::OK => {}
+        StatusCode::OK => Ok(Ok(response.into_body())),
         StatusCode::TOO_MANY_REQUESTS
         | StatusCode::BAD_GATEWAY
-        | StatusCode::SERVICE_UNAVAILABLE => return Ok(End::Error),
-        status => return Err(Failure(format!("answered with {status}"))),
+        | StatusCode::SERVICE_UNAVAILABLE => Ok(Err(How::Error)),
+        status => Err(Failure(format!("answered with {status}"))),
     }
+}
+
+/// Sends one request and reads its answer to the end, or as far and as fast as its manner is.
+async fn converse(front: &Front, request: Request<Body>, manner: Manner) -> Result<End, Failure> {
     let mut reading = Reading::default();
-    let mut body = response.into_body();
+    let mut body = match open(front, request).await? {
+        Ok(body) => body,
+        Err(how) => return Ok(reading.end(how)),
+    };
     loop {
         let Some(frame) = front.dead.run_until_cancelled(body.frame()).await else {
-            reading.check(expected)?;
-            return Ok(End::Abandoned);
+            return Ok(reading.end(How::Abandoned));
         };
         let Some(frame) = frame else { break };
         let frame = frame.map_err(|error| Failure(format!("the body broke: {error}")))?;
-        reading.take(frame.data_ref().map_or(&[][..], |bytes| bytes))?;
-        if hangs_up_after.is_some_and(|most| reading.pieces > most) {
-            reading.check(expected)?;
-            return Ok(End::Abandoned);
+        let mut bytes = frame.data_ref().map_or(&[][..], |bytes| bytes);
+        let hangs_up = match manner {
+            Manner::HangsUp { after } => {
+                let left = after.saturating_sub(reading.bytes);
+                let enough = bytes.len() > left;
+                bytes = &bytes[..bytes.len().min(left)];
+                enough
+            }
+            Manner::Drips => {
+                let pause = Duration::from_secs(bytes.len() as u64).min(FAR_BEHIND);
+                tokio::time::sleep(pause).await;
+                false
+            }
+            _ => false,
+        };
+        reading.take(bytes)?;
+        if hangs_up {
+            return Ok(reading.end(How::Abandoned));
         }
     }
-    reading.check(expected)?;
-    match (reading.done, reading.finished, reading.failed) {
-        (true, true, false) => match expected {
-            Some(expected) if *expected != reading.text => Err(Failure(format!(
-                "a complete answer of {} characters should have {}",
-                reading.text.len(),
-                expected.len()
-            ))),
-            Some(_) | None => Ok(End::Complete(reading.text)),
-        },
-        (true, false, true) => Ok(End::Error),
-        _ => Err(Failure(format!("a stream ended neither way: {reading:?}"))),
-    }
+    reading.ended()
 }
 
 /// What a client has read.
 #[derive(Debug, Default)]
 struct Reading {
-    text: String,
-    pieces: u32,
-    finished: bool,
+    /// What does not make a whole event yet, or is a document in one piece.
+    rest: Vec<u8>,
+    bytes: usize,
+    texts: BTreeMap<u64, String>,
+    finished: u32,
     failed: bool,
     done: bool,
 }
 
 impl Reading {
-    fn take(&mut self, frame: &[u8]) -> Result<(), Failure> {
-        let frame = String::from_utf8_lossy(frame);
-        for event in frame.split_terminator("\n\n") {
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.bytes += bytes.len();
+        self.rest.extend_from_slice(bytes);
+        while let Some(end) = self.rest.windows(2).position(|pair| pair == b"\n\n") {
+            let event: Vec<u8> = self.rest.drain(..end + 2).collect();
+            let event = String::from_utf8_lossy(&event);
             if self.done {
                 return Err(Failure("something follows the end".to_owned()));
             }
-            let event = event.trim_start_matches("data: ");
-            if event == "[DONE]" {
-                self.done = true;
-                continue;
+            match event.trim().trim_start_matches("data: ") {
+                "[DONE]" => self.done = true,
+                event => self.document(event)?,
             }
-            let event: Value = serde_json::from_str(event)
-                .map_err(|error| Failure(format!("an event is not JSON: {error}")))?;
-            self.failed |= event.get("error").is_some();
-            let choice = &event["choices"][0];
-            self.finished |= choice["finish_reason"].is_string();
-            let text = choice["delta"]["content"].as_str().unwrap_or_default();
-            self.pieces += u32::from(!text.is_empty());
-            self.text.push_str(text);
         }
         Ok(())
     }
 
-    /// What has come must be the beginning of what should come.
-    fn check(&self, expected: Option<&String>) -> Result<(), Failure> {
-        match expected {
-            Some(expected) if !expected.starts_with(&self.text) => {
-                let same = expected
-                    .bytes()
-                    .zip(self.text.bytes())
-                    .take_while(|(left, right)| left == right);
-                let at = same.count();
-                Err(Failure(format!(
-                    "the answer differs from character {at} of {} on",
-                    self.text.len()
-                )))
-            }
-            Some(_) | None => Ok(()),
+    /// An event of a stream, or an answer in one piece.
+    fn document(&mut self, text: &str) -> Result<(), Failure> {
+        let document: Value = serde_json::from_str(text)
+            .map_err(|error| Failure(format!("an answer is not JSON: {error}")))?;
+        self.failed |= document.get("error").is_some();
+        for choice in document["choices"].as_array().into_iter().flatten() {
+            let text = choice["delta"]["content"].as_str();
+            let text = text.or(choice["text"].as_str()).unwrap_or_default();
+            let index = choice["index"].as_u64().unwrap_or_default();
+            self.texts.entry(index).or_default().push_str(text);
+            self.finished += u32::from(choice["finish_reason"].is_string());
+        }
+        Ok(())
+    }
+
+    fn end(self, how: How) -> End {
+        End {
+            how,
+            texts: self.texts.into_values().collect(),
+        }
+    }
+
+    /// The body is at its end: how did it go?
+    fn ended(mut self) -> Result<End, Failure> {
+        if !self.rest.is_empty() && !self.done {
+            let document = String::from_utf8_lossy(&self.rest).into_owned();
+            self.document(&document)?;
+            self.done = true;
+        }
+        let all = self.finished as usize == self.texts.len() && self.finished > 0;
+        match (self.done, all, self.failed) {
+            (true, true, false) => Ok(self.end(How::Complete)),
+            (true, _, true) => Ok(self.end(How::Error)),
+            _ => Err(Failure(format!("a stream ended neither way: {self:?}"))),
         }
     }
 }

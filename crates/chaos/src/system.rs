@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use preprocess::{PreprocessConfig, Preprocessor, corpus};
 use router::{Router, RouterConfig};
 use telemetry::Registry;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use transport::{Change, Member, Roster, WorkerLink, feed, roster};
@@ -18,6 +19,9 @@ use worker::{Worker, WorkerContext};
 
 use crate::plan::{Plan, WORKERS};
 use crate::wires::{Condition, Ear, Shared, Wire, carry};
+
+/// A worker that says nothing for so long is given up.
+const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What every run has in common, prepared once.
 #[derive(Debug)]
@@ -74,6 +78,7 @@ struct Running {
 pub(crate) struct System<'a> {
     scene: &'a Scene,
     mode: &'static str,
+    queue_limit: u32,
     clock: Clock,
     tasks: TaskTracker,
     front: Arc<Front>,
@@ -88,9 +93,10 @@ impl<'a> System<'a> {
         let clock = Clock::start();
         let tasks = TaskTracker::new();
         let mut system = Self {
-            front: Arc::new(front(scene, plan.mode, clock, &tasks)),
+            front: Arc::new(front(scene, (plan.mode, plan.queue_limit), clock, &tasks)),
             scene,
             mode: plan.mode,
+            queue_limit: plan.queue_limit,
             clock,
             tasks,
             workers: BTreeMap::new(),
@@ -193,7 +199,12 @@ impl<'a> System<'a> {
     /// Ends the frontend's process and starts another.
     pub(crate) async fn restart_frontend(&mut self) {
         self.front.dead.cancel();
-        let fresh = front(self.scene, self.mode, self.clock, &self.tasks);
+        let fresh = front(
+            self.scene,
+            (self.mode, self.queue_limit),
+            self.clock,
+            &self.tasks,
+        );
         self.front = Arc::new(fresh);
         for id in self.workers.keys().copied().collect::<Vec<_>>() {
             self.connect(id).await;
@@ -207,8 +218,32 @@ impl<'a> System<'a> {
         }
     }
 
+    /// The slots of each worker that the router holds for taken, beside the sequences that
+    /// its engine has. Without those whose wires are bad now, or were a moment ago: there,
+    /// something may be on its way.
+    pub(crate) fn books(&self) -> BTreeMap<u64, (u32, u32)> {
+        let views = self.front.router.workers();
+        let calm = |running: &Running| {
+            let condition = running.condition.lock();
+            let since = condition.stalled_until.max(condition.slow_until);
+            !running.gone.is_cancelled() && since + STALL_TIMEOUT < Instant::now()
+        };
+        let mut books = BTreeMap::new();
+        for (id, running) in self.workers.iter().filter(|(_, running)| calm(running)) {
+            let status = running.worker.status();
+            if let Some(view) = views.iter().find(|view| view.card.id.0 == *id) {
+                books.insert(*id, (view.in_flight, status.running + status.waiting));
+            }
+        }
+        books
+    }
+
     /// What is wrong now that everything should be at rest, if anything.
     pub(crate) async fn unrest(&self) -> Option<String> {
+        let inside = self.front.frontend.in_flight();
+        if inside > 0 {
+            return Some(format!("{inside} requests are still inside"));
+        }
         let open = self.front.router.in_flight();
         if open > 0 {
             return Some(format!("{open} placements were never given back"));
@@ -240,10 +275,16 @@ impl<'a> System<'a> {
     }
 }
 
-fn front(scene: &Scene, mode: &str, clock: Clock, tasks: &TaskTracker) -> Front {
+fn front(
+    scene: &Scene,
+    (mode, queue_limit): (&str, u32),
+    clock: Clock,
+    tasks: &TaskTracker,
+) -> Front {
     let registry = Registry::new();
     let config = RouterConfig {
         mode: mode.parse().expect("a plan names real modes"),
+        queue_limit,
         ..RouterConfig::new(scene.profile.block_size)
     };
     let router = Router::new(config, &registry, clock);
@@ -266,7 +307,7 @@ fn front(scene: &Scene, mode: &str, clock: Clock, tasks: &TaskTracker) -> Front 
         block_size: scene.profile.block_size as usize,
         hashing: Hashing::default(),
         faults: FaultLimits {
-            stall_timeout: Duration::from_secs(5),
+            stall_timeout: STALL_TIMEOUT,
             ..FaultLimits::default()
         },
         slow_reader_timeout: Duration::from_secs(30),

@@ -225,21 +225,23 @@ impl Journey {
             detail: "it has just left".to_owned(),
         })?;
         let began = clock.now();
-        let first = async {
-            let mut stream = link.generate(self.request.clone()).await?;
-            metrics.stage(Stage::Dispatch, clock.now() - began);
-            let first = match stream.next().await {
-                Some(chunk) => chunk?,
-                None => TokenChunk::default(),
-            };
-            Ok((stream, first))
-        };
         let silent = |_| LinkError::Interrupted {
             worker,
             detail: format!("no token within {:?}", limits.first_token_timeout),
         };
-        tokio::time::timeout(limits.first_token_timeout, first)
-            .await
-            .map_err(silent)?
+        let patience = limits.first_token_timeout;
+        let stream = tokio::time::timeout(patience, link.generate(self.request.clone()));
+        let mut stream = stream.await.map_err(silent)??;
+        metrics.stage(Stage::Dispatch, clock.now() - began);
+        loop {
+            let next = tokio::time::timeout(patience, stream.next());
+            let first = match next.await.map_err(silent)? {
+                // It has the request and says so: it may wait its turn there.
+                Some(Ok(chunk)) if chunk.is_keep_alive() => continue,
+                Some(chunk) => chunk?,
+                None => TokenChunk::default(),
+            };
+            return Ok((stream, first));
+        }
     }
 }

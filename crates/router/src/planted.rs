@@ -13,6 +13,12 @@ pub enum Bug {
     RepeatedToken = 2,
     /// A gap in a worker's events is not noticed.
     MissedSnapshot = 3,
+    /// A slot is given back when the client has read the answer, not when the engine is done.
+    SlotUntilRead = 4,
+    /// A prompt that waits for its siblings is not told when one has ended.
+    ForgottenSibling = 5,
+    /// An answer that nobody reads is never given up.
+    EndlessPatience = 6,
 }
 
 static PLANTED: AtomicU8 = AtomicU8::new(0);

@@ -25,7 +25,7 @@ mod worker;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use contract::{Moment, TokenChunk, WorkerId, WorkerStatus};
+use contract::{Moment, TokenChunk, TokenId, WorkerId, WorkerStatus};
 use engine::sim::Sharing;
 use loadgen::{Ending, Failure, FailureKind};
 use router::{Priors, RouterConfig, WorkerView};
@@ -118,6 +118,8 @@ pub(crate) struct Cluster {
     requests: Requests,
     /// Requests with a chunk that nobody has read yet.
     delivered: VecDeque<usize>,
+    /// What has been answered in full, and its client does not know yet.
+    answered: VecDeque<(usize, Vec<TokenId>)>,
     /// The earliest arrival that has an event.
     arrival: Option<Moment>,
     notebook: Notebook,
@@ -164,6 +166,7 @@ impl Cluster {
             load,
             requests: Requests::default(),
             delivered: VecDeque::new(),
+            answered: VecDeque::new(),
             arrival: None,
             notebook: Notebook::new(window, plan.mode.name()),
             dispatched_past_slots: 0,
@@ -337,7 +340,8 @@ impl Cluster {
         }
     }
 
-    /// Lets everyone read who got something.
+    /// Lets everyone read who got something. As in the frontend, the router's books are right
+    /// before any client reacts to the end of its answer.
     fn read_all(&mut self) {
         while let Some(key) = self.delivered.pop_front() {
             let placed = self.requests.get_mut(key).placed.as_mut();
@@ -347,6 +351,10 @@ impl Cluster {
                 Some(Err(_)) => self.interrupted(key),
                 None => {}
             }
+        }
+        while let Some((tag, answer)) = self.answered.pop_front() {
+            self.load.ended(tag, Ending::Answered, &answer, self.now);
+            self.send_due();
         }
     }
 
@@ -397,8 +405,7 @@ impl Cluster {
         }
         self.notebook.finish(&watch, &placed.claim, self.now);
         self.release(&placed);
-        self.load.ended(tag, Ending::Answered, &answer, self.now);
-        self.send_due();
+        self.answered.push_back((tag, answer));
     }
 
     /// A worker failed. Whoever has seen nothing yet is placed again; others must ask again,

@@ -135,13 +135,16 @@ async fn full_workers_and_queues_refuse_with_a_retry_after() {
         assert!(futures_util::poll!(request.as_mut()).is_pending());
         waiting.push(request);
     }
+    let placed = |c: &Cluster| c.views()[0].in_flight as usize == slots + 2;
+    cluster.until("they are placed", placed).await;
     let response = cluster.chat(&messages).send().await;
     assert!(response.headers().contains_key("retry-after"));
     let (status, error) = error(response).await;
     assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(error["code"], "workers_full");
     drop((running, waiting));
-    assert_eq!(cluster.views()[0].in_flight, 0, "nothing leaks");
+    let empty = |c: &Cluster| c.views()[0].in_flight == 0;
+    cluster.until("everything is given back", empty).await;
     assert_eq!(
         cluster
             .chat(&messages)

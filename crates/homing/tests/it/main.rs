@@ -10,5 +10,6 @@ mod observability;
 mod same_system;
 mod serving;
 mod sweep;
+mod unread;
 mod virtual_time;
 mod waiting;

@@ -77,11 +77,15 @@ async fn a_client_that_leaves_the_queue_leaves_nothing_behind() {
     {
         let mut waiting = Box::pin(cluster.chat(&[user("never mind")]).send());
         assert!(futures_util::poll!(waiting.as_mut()).is_pending());
-        assert_eq!(cluster.router.total_queued(), 1);
+        let queued = |c: &Cluster| c.router.total_queued() == 1;
+        cluster.until("it waits", queued).await;
     }
-    assert_eq!(cluster.router.total_queued(), 0);
+    let left = |c: &Cluster| c.router.total_queued() == 0;
+    cluster.until("it has left", left).await;
+    assert_eq!(cluster.views()[0].in_flight as usize, slots);
     drop(running);
-    assert_eq!(cluster.views()[0].in_flight, 0);
+    let empty = |c: &Cluster| c.views()[0].in_flight == 0;
+    cluster.until("the others have left", empty).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -38,6 +38,21 @@ pub(crate) async fn get(url: &str) -> String {
     String::from_utf8(body.expect("it is sent whole").to_bytes().to_vec()).expect("text")
 }
 
+/// Sends a body and reads the answer in one piece.
+pub(crate) async fn post(url: &str, body: &Value) -> Value {
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let response = client.request(posted(url, body)).await;
+    let body = response.expect("it answers").into_body().collect().await;
+    serde_json::from_slice(&body.expect("it is sent whole").to_bytes()).expect("JSON")
+}
+
+fn posted(url: &str, body: &Value) -> http::Request<Full<Bytes>> {
+    http::Request::post(url)
+        .header("content-type", "application/json")
+        .body(Full::new(Bytes::from(body.to_string())))
+        .expect("a request")
+}
+
 /// Sends a conversation and reads the answer; `on_text` hears of each piece.
 pub(crate) async fn chat(
     frontend: &str,
@@ -49,10 +64,7 @@ pub(crate) async fn chat(
         "model": MODEL, "messages": messages, "stream": true, "max_tokens": max_tokens,
         "temperature": 0, "stream_options": {"include_usage": true},
     });
-    let request = http::Request::post(format!("{frontend}/v1/chat/completions"))
-        .header("content-type", "application/json")
-        .body(Full::new(Bytes::from(body.to_string())))
-        .expect("a request");
+    let request = posted(&format!("{frontend}/v1/chat/completions"), &body);
     let client = Client::builder(TokioExecutor::new()).build_http();
     let began = Instant::now();
     let response = client.request(request).await.expect("the frontend answers");

@@ -6,6 +6,7 @@
 
 #![expect(clippy::print_stdout, reason = "they show how long things took")]
 
+mod batches;
 mod client;
 mod dynamo;
 mod engines;

@@ -293,6 +293,11 @@ pub fn from_grpc(worker: WorkerId, status: &Status) -> LinkError {
         "" => status.code().description().to_owned(),
         message => message.to_owned(),
     };
+    // What has a cause was made here, of a connection that failed; whatever its code says, the
+    // worker did not say it.
+    if std::error::Error::source(status).is_some() {
+        return LinkError::Unreachable { worker, detail };
+    }
     match status.code() {
         Code::FailedPrecondition => LinkError::Draining { worker },
         Code::ResourceExhausted => LinkError::Overloaded { worker, detail },
@@ -318,6 +323,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_connection_that_failed_is_not_an_overloaded_worker() {
+        let worker = WorkerId(3);
+        let said = Status::resource_exhausted("full");
+        let overloaded = from_grpc(worker, &said);
+        assert!(matches!(overloaded, LinkError::Overloaded { .. }));
+        let mut made = said;
+        made.set_source(Arc::new(std::io::Error::other("too_many_data_frames")));
+        let lost = from_grpc(worker, &made);
+        assert!(matches!(lost, LinkError::Unreachable { .. }));
+    }
 
     fn request() -> wire::GenerateRequest {
         wire::GenerateRequest {
