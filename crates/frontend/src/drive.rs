@@ -161,9 +161,12 @@ impl Drive {
         siblings: &'a Siblings,
     ) -> Result<(Leg, Running<'a>), DispatchError> {
         loop {
-            let running = siblings.begin();
+            let mut running = siblings.begin();
             match self.journey.leg().await {
-                Ok(leg) => return Ok((leg, running)),
+                Ok(leg) => {
+                    running.placed = true;
+                    return Ok((leg, running));
+                }
                 Err(DispatchError::Route(error @ RouteError::Saturated { .. })) => {
                     drop(running);
                     if !siblings.one_ends().await {
@@ -276,7 +279,10 @@ pub(crate) struct Siblings {
 impl Siblings {
     fn begin(&self) -> Running<'_> {
         self.running.fetch_add(1, Ordering::AcqRel);
-        Running(self)
+        Running {
+            siblings: self,
+            placed: false,
+        }
     }
 
     /// Waits until one of them has ended; whether there was one to wait for.
@@ -293,18 +299,26 @@ impl Siblings {
     }
 }
 
-struct Running<'a>(&'a Siblings);
+#[derive(Debug)]
+struct Running<'a> {
+    siblings: &'a Siblings,
+    placed: bool,
+}
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::AcqRel);
+        let others = self.siblings.running.fetch_sub(1, Ordering::AcqRel) - 1;
         #[cfg(feature = "planted-bugs")]
         if router::planted::is_planted(router::planted::Bug::ForgottenSibling) {
             return;
         }
-        self.0.ended.notify_waiters();
+        // One that found no room leaves none: only the last to try has news, that it is in vain.
+        if self.placed || others == 0 {
+            self.siblings.ended.notify_waiters();
+        }
     }
 }
+
 /// Notices when nothing has come for too long. Set once, and again only when it rings, so
 /// that a chunk costs a look at the clock and no timer.
 #[derive(Debug)]
