@@ -115,19 +115,40 @@ impl Default for Penalties {
 }
 
 /// What one engine step produced for one request.
+///
+/// A chunk that holds nothing is a keep-alive: the engine has the request and will go on, but
+/// has no token for it yet, because it waits in the engine's queue, was preempted for memory,
+/// or has a long prompt. It may come at any time before the last chunk, also before the first
+/// token; it says that the worker lives and nothing else.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TokenChunk {
-    /// Several when speculation succeeded; none in a chunk that only ends the stream.
+    /// Several when speculation succeeded; none in a chunk that only ends the stream, and in a
+    /// keep-alive.
     pub tokens: SmallVec<[TokenId; 4]>,
     /// Parallel to `tokens`, or empty.
     pub logprobs: Vec<TokenLogprob>,
-    /// Present in the first chunk, and once more in the last where only then it is known how
+    /// Present in the first chunk that has tokens, and once more in the last where only then it is known how
     /// many tokens were cached and the first had said otherwise.
     pub started: Option<Started>,
     /// Present in the last chunk only.
     pub finish: Option<FinishReason>,
     /// Of the whole request, in the last chunk only, where anything was drafted.
     pub speculation: Option<RequestSpeculation>,
+}
+
+impl TokenChunk {
+    /// "Still here": sent while a request makes no progress.
+    pub fn keep_alive() -> Self {
+        Self::default()
+    }
+
+    /// Whether it says only that the worker lives: no token, no beginning and no end.
+    pub fn is_keep_alive(&self) -> bool {
+        self.tokens.is_empty()
+            && self.started.is_none()
+            && self.finish.is_none()
+            && self.speculation.is_none()
+    }
 }
 
 /// What was drafted for one request, and how much of it became part of the answer.
@@ -230,6 +251,37 @@ impl LinkError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_chunk_that_holds_nothing_is_a_keep_alive() {
+        assert!(TokenChunk::keep_alive().is_keep_alive());
+        let started = Started {
+            cached_tokens: 0,
+            queue_wait: Duration::ZERO,
+            prefill: Duration::ZERO,
+        };
+        let others = [
+            TokenChunk {
+                tokens: SmallVec::from_slice(&[7]),
+                ..TokenChunk::default()
+            },
+            TokenChunk {
+                started: Some(started),
+                ..TokenChunk::default()
+            },
+            TokenChunk {
+                finish: Some(FinishReason::Stop),
+                ..TokenChunk::default()
+            },
+            TokenChunk {
+                speculation: Some(RequestSpeculation::default()),
+                ..TokenChunk::default()
+            },
+        ];
+        for chunk in others {
+            assert!(!chunk.is_keep_alive(), "{chunk:?}");
+        }
+    }
 
     #[test]
     fn a_request_adds_up_what_its_workers_told() {
