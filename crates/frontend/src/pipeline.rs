@@ -78,6 +78,7 @@ impl Pipeline {
     ) -> Result<Reply, DispatchError> {
         let request = GenerateRequest {
             id: id.clone(),
+            nonce: uuid::Uuid::new_v4().as_u64_pair().1,
             prompt: prepared.prompt,
             answered: Arc::default(),
             hash_seed: prepared.hash_seed,

@@ -16,6 +16,7 @@ use crate::retokenize::Tokenize;
 fn request() -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("r"),
+        nonce: 0,
         prompt: Arc::new([1, 2, 3]),
         answered: Arc::new([]),
         hash_seed: HashSeed::BASE,

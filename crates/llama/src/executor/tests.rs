@@ -63,6 +63,7 @@ fn options(speculation: DraftSource, blocks: usize, step_tokens: usize) -> Execu
 fn request(prompt: &[TokenId], tokens: u32, sampling: Sampling) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("test"),
+        nonce: 0,
         prompt: prompt.into(),
         answered: Arc::default(),
         hash_seed: HashSeed::BASE,
