@@ -206,6 +206,10 @@ impl Reply {
                         },
                     };
                     match chunk {
+                        Some(Ok(chunk)) if chunk.is_keep_alive() => {
+                            self.watch.heard();
+                            continue;
+                        }
                         Some(Ok(chunk)) => {
                             self.take_in(&chunk, begins);
                             return Poll::Ready(Some(Ok(chunk)));
@@ -265,9 +269,7 @@ impl Reply {
         else {
             return false;
         };
-        if error.blames_worker() {
-            leg.placement.failed();
-        }
+        leg.placement.broke_off(error);
         drop(leg);
         if !journey.broke_off(error, &self.answered) {
             return false;
@@ -339,9 +341,9 @@ impl StallWatch {
     }
 
     fn error(&self, worker: WorkerId) -> LinkError {
-        LinkError::Interrupted {
+        LinkError::Stalled {
             worker,
-            detail: format!("nothing came for {:?}", self.limit),
+            quiet: self.limit,
         }
     }
 }
