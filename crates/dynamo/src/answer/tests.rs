@@ -153,7 +153,7 @@ fn errors_become_decisions() {
     check(
         "BackendInvalidArgument",
         "x",
-        LinkError::TooLarge { worker, detail },
+        LinkError::Refused { worker, detail },
     );
     check("Unavailable", "x", LinkError::Draining { worker });
     let detail = owned("Engine is overloaded");
