@@ -282,10 +282,10 @@ impl Router {
     fn broke_off(&self, claim: &Claim, error: &LinkError) {
         let now = self.shared.clock.now();
         let state = &mut self.shared.guarded.lock().state;
-        match error {
-            LinkError::Stalled { quiet, .. } => state.stalled(claim, *quiet, now),
-            error if error.blames_worker() => state.failed(claim, now),
-            _ => {}
+        if let LinkError::Stalled { quiet, .. } = error {
+            state.stalled(claim, *quiet, now);
+        } else if error.blames_worker() {
+            state.failed(claim, now);
         }
     }
 

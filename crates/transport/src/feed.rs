@@ -25,7 +25,8 @@ pub fn feed(clock: Clock) -> (FeedPublisher, Feed) {
         orders: Arc::clone(&orders),
         clock,
     };
-    (publisher, Feed { receiver, orders })
+    let inner = Box::new(Inner { receiver, orders });
+    (publisher, Feed { inner })
 }
 
 /// What must not be lost, and has not been read.
@@ -95,6 +96,11 @@ impl FeedPublisher {
 /// The router's end.
 #[derive(Debug)]
 pub struct Feed {
+    inner: Box<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
     receiver: mpsc::Receiver<Delivery>,
     orders: Arc<Orders>,
 }
@@ -102,14 +108,15 @@ pub struct Feed {
 impl Feed {
     /// The next message; `None` once the worker is gone.
     pub async fn next(&mut self) -> Option<Delivery> {
+        let Inner { receiver, orders } = &mut *self.inner;
         loop {
-            if let Some(order) = self.orders.take() {
+            if let Some(order) = orders.take() {
                 return Some(order);
             }
             tokio::select! {
-                () = self.orders.rung.notified() => {}
-                delivery = self.receiver.recv() => {
-                    return delivery.or_else(|| self.orders.take());
+                () = orders.rung.notified() => {}
+                delivery = receiver.recv() => {
+                    return delivery.or_else(|| orders.take());
                 }
             }
         }
