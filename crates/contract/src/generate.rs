@@ -35,7 +35,13 @@ impl fmt::Display for RequestId {
 /// that prompt plus `limits.max_tokens` fit the model's context.
 #[derive(Clone, Debug)]
 pub struct GenerateRequest {
+    /// The client's name for it, for answers, logs and decisions. Several prompts of one request
+    /// share it, and a client may use it twice.
     pub id: RequestId,
+    /// Drawn at random for each prompt. Tells requests of one name apart, and without a
+    /// [seed](Sampling::seed) it is what tokens are drawn from, so that equal prompts get
+    /// independent answers and one that moves to another worker goes on with the same draws.
+    pub nonce: u64,
     pub prompt: Arc<[TokenId]>,
     /// The beginning of the answer, which another worker gave before it failed. The worker
     /// goes on after it and does not repeat it; the limits count it.
@@ -70,6 +76,8 @@ pub struct Sampling {
     /// Tokens less likely than this share of the likeliest are left out; 0 for none.
     pub min_p: f32,
     pub penalties: Penalties,
+    /// Equal seeds give equal prompts equal answers, within one request too. Without one each
+    /// prompt is drawn for on its own.
     pub seed: Option<u64>,
 }
 
@@ -223,6 +231,17 @@ pub enum LinkError {
     Overloaded { worker: WorkerId, detail: String },
     #[error("worker {worker} cannot hold the request: {detail}")]
     TooLarge { worker: WorkerId, detail: String },
+    /// The request is not one that it can serve, for another reason than its length. No other
+    /// would.
+    #[error("worker {worker} refuses the request: {detail}")]
+    Refused { worker: WorkerId, detail: String },
+    /// The request, or one beside it in the same step, could not be computed. It may be the
+    /// cause, so it is tried on one more worker and not on all.
+    #[error("worker {worker} could not compute the request: {detail}")]
+    Failed { worker: WorkerId, detail: String },
+    /// Nothing came, not even a keep-alive. Others of the worker's requests may go on.
+    #[error("nothing came from worker {worker} for {quiet:?}")]
+    Stalled { worker: WorkerId, quiet: Duration },
     #[error("worker {worker} broke off the stream: {detail}")]
     Interrupted { worker: WorkerId, detail: String },
 }
@@ -234,16 +253,24 @@ impl LinkError {
             | Self::Draining { worker }
             | Self::Overloaded { worker, .. }
             | Self::TooLarge { worker, .. }
+            | Self::Refused { worker, .. }
+            | Self::Failed { worker, .. }
+            | Self::Stalled { worker, .. }
             | Self::Interrupted { worker, .. } => *worker,
         }
     }
 
     /// Whether it says that something is wrong with the worker, and not with the request or
-    /// with the moment.
+    /// with the moment. A stall does if the worker has served nobody else meanwhile, which only
+    /// the router knows.
     pub fn blames_worker(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Interrupted { .. } => true,
-            Self::Draining { .. } | Self::Overloaded { .. } | Self::TooLarge { .. } => false,
+            Self::Unreachable { .. } | Self::Interrupted { .. } | Self::Stalled { .. } => true,
+            Self::Draining { .. }
+            | Self::Overloaded { .. }
+            | Self::TooLarge { .. }
+            | Self::Refused { .. }
+            | Self::Failed { .. } => false,
         }
     }
 }

@@ -5,7 +5,8 @@
 //! everything that has gathered in one go, so a consumer that falls behind catches up at the
 //! cost of a single wake-up.
 //!
-//! There is no capacity: what bounds the buffer is the request's own `max_tokens`.
+//! There is no capacity: what bounds the buffer is the request's own `max_tokens`. A keep-alive
+//! is for a reader that waits: it does not join other chunks, and makes room for the next.
 //!
 //! Dropping the [`TokenStream`] is how a request is cancelled. The producer sees
 //! [`TokenSender::is_closed`] in its next step and frees what the request held. Dropping
@@ -102,6 +103,11 @@ impl TokenSender {
             if shared.closed {
                 return;
             }
+            if shared.chunks.back().is_some_and(is_keep_alive) {
+                shared.chunks.pop_back();
+            } else if is_keep_alive(&item) && !shared.chunks.is_empty() {
+                return;
+            }
             shared.chunks.push_back(item);
             shared.sealed |= last;
             shared.waker.take()
@@ -110,6 +116,10 @@ impl TokenSender {
             waker.wake();
         }
     }
+}
+
+fn is_keep_alive(item: &Result<TokenChunk, LinkError>) -> bool {
+    item.as_ref().is_ok_and(TokenChunk::is_keep_alive)
 }
 
 impl Drop for TokenSender {
@@ -235,6 +245,7 @@ impl Drop for TokenStream {
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Context;
 
     use smallvec::smallvec;
@@ -268,6 +279,37 @@ mod tests {
             Poll::Ready(Some(Ok(chunk(2, Some(FinishReason::Stop)))))
         );
         assert_eq!(poll(&mut stream), Poll::Ready(None));
+    }
+
+    #[test]
+    fn keep_alives_wake_a_reader_that_waits_and_never_pile_up() {
+        let (mut sender, mut stream) = token_stream(WorkerId(1));
+        let woken = Arc::new(AtomicUsize::new(0));
+        let counter = Waker::from(Arc::new(Counting(Arc::clone(&woken))));
+        assert!(
+            stream
+                .poll_next(&mut Context::from_waker(&counter))
+                .is_pending()
+        );
+        for _ in 0..3 {
+            sender.send(TokenChunk::keep_alive());
+        }
+        assert_eq!(woken.load(Ordering::Relaxed), 1);
+        assert_eq!(stream.try_next(), Some(Ok(TokenChunk::keep_alive())));
+        assert_eq!(stream.try_next(), None, "one says it all");
+        sender.send(TokenChunk::keep_alive());
+        sender.send(chunk(1, None));
+        sender.send(TokenChunk::keep_alive());
+        assert_eq!(stream.try_next(), Some(Ok(chunk(1, None))));
+        assert_eq!(stream.try_next(), None);
+    }
+
+    struct Counting(Arc<AtomicUsize>);
+
+    impl std::task::Wake for Counting {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     #[test]

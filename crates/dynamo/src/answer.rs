@@ -172,7 +172,6 @@ pub(crate) fn fault(worker: WorkerId, kind: &str, message: &str) -> LinkError {
     };
     match kind {
         "WorkerOverloaded" | "ResourceExhausted" => LinkError::Overloaded { worker, detail },
-        "InvalidArgument" | "BackendInvalidArgument" => LinkError::TooLarge { worker, detail },
         "Unavailable" | "BackendEngineShutdown" => LinkError::Draining { worker },
         _ if says(&["overload", "at capacity", "queue is full"]) => {
             LinkError::Overloaded { worker, detail }
@@ -180,6 +179,7 @@ pub(crate) fn fault(worker: WorkerId, kind: &str, message: &str) -> LinkError {
         _ if says(&["exceed", "too long", "maximum context"]) => {
             LinkError::TooLarge { worker, detail }
         }
+        "InvalidArgument" | "BackendInvalidArgument" => LinkError::Refused { worker, detail },
         _ => LinkError::Interrupted { worker, detail },
     }
 }

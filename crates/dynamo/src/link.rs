@@ -73,7 +73,7 @@ impl DynamoLink {
             // It would share the cache that the client wants to have apart.
             let detail = "a dynamo worker keeps no separate cache for a salt or an adapter";
             let detail = detail.to_owned();
-            return Err(LinkError::TooLarge { worker, detail });
+            return Err(LinkError::Refused { worker, detail });
         }
         if generate.answered.len() >= generate.limits.max_tokens as usize {
             return Ok(complete(worker));

@@ -2,7 +2,11 @@
 //!
 //! A connection counts only if it begins by naming a request that is waiting. The names are
 //! random and told to nobody but the worker that was asked, so whoever else reaches the port
-//! can neither answer for a worker nor learn anything; it is shown out and counted.
+//! can neither answer for a worker nor learn anything; it is shown out and counted. Nor can it
+//! keep workers out by connecting and saying nothing: when the door is crowded, the address
+//! with most connections that are silent loses its oldest, and a worker speaks at once.
+
+mod door;
 
 use std::collections::HashMap;
 use std::io;
@@ -12,20 +16,21 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 use uuid::Uuid;
 
+use self::door::Door;
 use crate::counts::Counts;
 use crate::incoming::Incoming;
 use crate::wire::control;
 
 /// How long a connection may take to say whom it answers.
 const GREETING_PATIENCE: Duration = Duration::from_secs(5);
-/// Connections that have not said so yet. More have to wait at the door.
+/// Connections that have not said so yet.
 const MOST_GREETINGS: usize = 512;
 /// After a failure to accept: out of file handles, most likely.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -55,6 +60,7 @@ impl Responses {
         let waiting = Waiting::default();
         let reception = Reception {
             waiting: Arc::clone(&waiting),
+            door: Arc::new(Mutex::new(Door::new(MOST_GREETINGS))),
             counts,
             tasks: tasks.clone(),
             stop,
@@ -110,6 +116,7 @@ impl Drop for Expected {
 #[derive(Clone)]
 struct Reception {
     waiting: Waiting,
+    door: Arc<Mutex<Door>>,
     counts: Arc<Counts>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -117,22 +124,18 @@ struct Reception {
 
 impl Reception {
     async fn run(self, listener: TcpListener) {
-        let door = Arc::new(Semaphore::new(MOST_GREETINGS));
-        while let Some(Ok(place)) = self
-            .stop
-            .run_until_cancelled(Arc::clone(&door).acquire_owned())
-            .await
-        {
-            let Some(accepted) = self.stop.run_until_cancelled(listener.accept()).await else {
-                return;
-            };
+        while let Some(accepted) = self.stop.run_until_cancelled(listener.accept()).await {
             match accepted {
                 Ok((stream, from)) => {
                     let guest = self.clone();
+                    let (place, shown_out) = self.door.lock().enter(from.ip());
                     self.tasks.spawn(async move {
-                        let greeting = guest.greet(stream, from);
-                        guest.stop.run_until_cancelled(greeting).await;
-                        drop(place);
+                        tokio::select! {
+                            () = guest.greet(stream, from) => {}
+                            () = shown_out.cancelled() => guest.counts.refused_stream(),
+                            () = guest.stop.cancelled() => {}
+                        }
+                        guest.door.lock().leave(place);
                     });
                 }
                 Err(error) => {
@@ -190,6 +193,35 @@ mod tests {
 
     fn greeting(subject: &str, kind: &str) -> String {
         format!(r#"{{"subject":"{subject}","stream_type":"{kind}"}}"#)
+    }
+
+    #[tokio::test]
+    async fn silent_connections_keep_no_worker_out() {
+        let (counts, tasks) = (Arc::new(Counts::default()), TaskTracker::new());
+        let stop = CancellationToken::new();
+        let own = IpAddr::from(Ipv4Addr::LOCALHOST);
+        let listening = Responses::listen(
+            (own, 0).into(),
+            None,
+            Arc::clone(&counts),
+            &tasks,
+            stop.clone(),
+        );
+        let responses = listening.await.unwrap();
+        let mut silent = Vec::new();
+        for _ in 0..MOST_GREETINGS + 20 {
+            let address = (Ipv4Addr::LOCALHOST, responses.port);
+            silent.push(TcpStream::connect(address).await.expect("it listens"));
+        }
+        let mut expected = responses.expect(own);
+        let good = greeting(&expected.subject, "response");
+        let _worker = connect(&responses, &good).await;
+        let answered = timeout(GREETING_PATIENCE / 2, expected.answer()).await;
+        assert!(answered.is_ok_and(|answer| answer.is_some()));
+        assert!(is_shown_out(silent.swap_remove(0)).await, "the oldest");
+        stop.cancel();
+        tasks.close();
+        tasks.wait().await;
     }
 
     #[tokio::test]

@@ -94,7 +94,8 @@ impl ChunkSource for AnswerSource {
             }
             let heard = ready!(self.poll_heard(context));
             match self.take(heard) {
-                Turn::Wait => {}
+                // Whatever it sent, it is alive.
+                Turn::Wait => return Poll::Ready(Some(Ok(TokenChunk::keep_alive()))),
                 Turn::Chunk(chunk) if chunk.finish.is_some() && self.finished => {
                     self.last = Some(chunk);
                 }

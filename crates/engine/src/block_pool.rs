@@ -140,6 +140,22 @@ impl BlockPool {
         }
     }
 
+    /// Gives back a sequence's blocks like [`release`](Self::release), and forgets what is in those
+    /// from place `keep` on, unless somebody else uses them too.
+    pub fn discard(&mut self, table: &mut Vec<BlockId>, keep: usize) {
+        for block in table.get(keep..).unwrap_or_default() {
+            let state = &mut self.blocks[block.index()];
+            if state.references > 1 {
+                continue;
+            }
+            if let Some(Published { hash, .. }) = state.published.take() {
+                self.reusable.remove(&hash);
+                self.record_removed(hash);
+            }
+        }
+        self.release(table);
+    }
+
     /// Makes a full, computed block reusable and returns the block to go on with.
     ///
     /// That is another block when an equal one was already reusable. The block stays
@@ -263,12 +279,16 @@ impl BlockPool {
         let hash = published.expect("cached blocks are reusable").hash;
         self.reusable.remove(&hash);
         self.evictions += 1;
+        self.record_removed(hash);
+        Some(block)
+    }
+
+    fn record_removed(&mut self, hash: BlockHash) {
         if let Some(KvEvent::Removed { blocks }) = self.events.last_mut() {
             blocks.push(hash);
         } else {
             self.events.push(KvEvent::Removed { blocks: vec![hash] });
         }
-        Some(block)
     }
 
     /// A run of blocks that follow one another becomes a single event.

@@ -235,6 +235,7 @@ impl Sequences {
 fn request(tokens: &[TokenId]) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("calibration"),
+        nonce: 0,
         prompt: tokens.into(),
         answered: Arc::default(),
         hash_seed: HashSeed::BASE,

@@ -11,7 +11,8 @@
 //! - **Drain.** Once the token fires, new requests are refused; the loop ends when the last
 //!   sequence has.
 //! - **Failure.** An executor's error fails every stream and ends the loop. The worker is
-//!   gone for good; whoever started it decides what follows.
+//!   gone for good; whoever started it decides what follows. Those in the step that failed are
+//!   told that they may be the cause. An error that lies in one sequence ends that one only.
 //! - **Dropped.** A runtime that shuts down drops the loop; streams end with an error.
 
 mod inbox;
@@ -317,6 +318,8 @@ impl<E: Executor> Task<E> {
     fn fail(&mut self, error: &ExecutorError) {
         error!(%error, "executor failed; the engine stops");
         let detail = error.to_string();
+        let suspects = self.scheduler.fail_planned(&detail);
+        self.shared.metrics.count_interrupted(suspects);
         let interrupted = LinkError::Interrupted {
             worker: self.shared.worker,
             detail,

@@ -25,7 +25,9 @@ pub trait Executor: Send + 'static {
     ///
     /// The scheduler guarantees that the batch is not empty, fits
     /// [`limits`](Self::limits), and that calls do not overlap. An error is final: the
-    /// engine fails its streams and stops, so implementations need not recover.
+    /// engine fails its streams and stops, so implementations need not recover. What goes
+    /// wrong with one row only is said in the [output](StepOutput::failed), and nobody else
+    /// pays for it.
     fn step(
         &mut self,
         batch: &Batch<'_>,
@@ -167,10 +169,20 @@ pub enum Phase {
 pub struct StepOutput {
     /// One for each row of the batch, in its order.
     pub rows: Vec<RowOutput>,
+    /// Rows that could not be computed, in ascending order; their outputs are empty.
+    pub failed: Vec<FailedRow>,
     /// What of the step went into making drafts and keeping the drafter up to date.
     pub draft_time: Duration,
     /// The target's forward pass, if it carried drafts; otherwise nothing.
     pub verify_time: Duration,
+}
+
+/// A row that came to nothing, through what is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedRow {
+    /// Its place in the batch.
+    pub row: usize,
+    pub detail: String,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -188,15 +200,19 @@ impl StepOutput {
     /// Holds an executor to its side of the contract, so that a faulty one stops the engine
     /// instead of leaving sequences that never move.
     pub fn check(self, batch: &Batch<'_>) -> Result<Self, ExecutorError> {
-        let fits = |(row, output): (&Row<'_>, &RowOutput)| {
-            let expected = if row.samples() {
+        let mut failed = self.failed.iter().map(|failed| failed.row).peekable();
+        let fits = |(index, (row, output)): (usize, (&Row<'_>, &RowOutput))| {
+            let came_to_nothing = failed.next_if_eq(&index).is_some();
+            let expected = if row.samples() && !came_to_nothing {
                 1..=1 + output.drafted
             } else {
                 0..=0
             };
             output.drafted <= row.drafts && expected.contains(&output.tokens.len())
         };
-        if self.rows.len() == batch.rows.len() && batch.rows.iter().zip(&self.rows).all(fits) {
+        let mut rows = batch.rows.iter().zip(&self.rows).enumerate();
+        let all_fit = self.rows.len() == batch.rows.len() && rows.all(fits);
+        if all_fit && failed.next().is_none() {
             Ok(self)
         } else {
             Err(ExecutorError::Malformed)

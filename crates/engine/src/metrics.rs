@@ -61,6 +61,7 @@ struct StepCells {
     seconds: Histogram,
     prefill_tokens: Counter,
     decode_tokens: Counter,
+    recomputed_tokens: Counter,
 }
 
 #[derive(Debug)]
@@ -164,6 +165,7 @@ impl EngineMetrics {
         steps.seconds.observe(duration.as_secs_f64());
         steps.prefill_tokens.add(totals.prefill_tokens as u64);
         steps.decode_tokens.add(totals.decode_tokens as u64);
+        steps.recomputed_tokens.add(totals.recomputed_tokens as u64);
     }
 
     pub(crate) fn record_milestone(&self, milestone: &Milestone) {
@@ -177,6 +179,10 @@ impl EngineMetrics {
                 requests
                     .time_to_first_token
                     .observe(time_to_first_token.as_secs_f64());
+            }
+            Milestone::Failed { duration } => {
+                requests.duration.observe(duration.as_secs_f64());
+                requests.interrupted.inc();
             }
             Milestone::Left {
                 finish,
@@ -291,6 +297,7 @@ impl<'a> Registration<'a> {
             seconds: self.histogram(&catalog::ENGINE_STEP_SECONDS),
             prefill_tokens: self.counter(&catalog::ENGINE_STEP_TOKENS_TOTAL, "prefill"),
             decode_tokens: self.counter(&catalog::ENGINE_STEP_TOKENS_TOTAL, "decode"),
+            recomputed_tokens: self.counter(&catalog::ENGINE_RECOMPUTED_TOKENS_TOTAL, ""),
         }
     }
 

@@ -18,6 +18,14 @@
 //! - **The oldest always moves.** When blocks run out, the latest admitted sequence is
 //!   preempted: its blocks go back (reusable, so it may find them again), it returns to the
 //!   head of the queue and later computes its tokens anew. No token is sent twice.
+//! - **What is computed anew is repaid.** Nobody joins a batch that would run out of blocks
+//!   before it has generated half as many tokens as preempted sequences compute again, so
+//!   however small the pool, most work goes into answers.
+//! - **Silence is not death.** A sequence that gets no token for a while, because it waits, was
+//!   preempted or has a long prompt, says that it is alive, between any two steps. An executor
+//!   that hangs stays silent.
+//! - **One for itself.** A sequence that cannot be computed ends alone, and what it computed is
+//!   not found by others.
 //! - **Gone is gone.** Every plan begins by dropping sequences whose reader has left.
 //! - **Nothing is stuck.** What could never fit is refused at the door, so an empty engine
 //!   can always admit the next request.
@@ -27,21 +35,29 @@
 //! Blocks and their reuse are in [`crate::block_pool`], one request's bookkeeping in
 //! [`crate::sequence`], clocks and waiting in [`crate::engine`].
 
+mod admission;
 mod report;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use contract::{
     GenerateRequest, KvEvent, LinkError, Moment, TokenChunk, TokenSender, WorkerId, WorkerStatus,
 };
 
+use self::admission::REPAYMENT;
 use self::report::{Counters, Delivery, Recipient};
 pub use self::report::{Milestone, StepTotals};
 use crate::block_pool::{BlockId, BlockPool};
-use crate::executor::{Batch, Limits, Phase, SequenceId, StepOutput};
+use crate::executor::{Batch, FailedRow, Limits, Phase, SequenceId, StepOutput};
 use crate::sequence::Sequence;
+
+/// How long a reader hears nothing before it is told that its request is alive: often enough
+/// that several may be lost on a busy machine before anyone takes a worker for dead (30 s by
+/// default), and nothing beside what an answer sends.
+pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A request as it arrives at the engine.
 #[derive(Debug)]
@@ -73,6 +89,8 @@ pub struct Scheduler {
     deliveries: Vec<Delivery>,
     milestones: Vec<Milestone>,
     counters: Counters,
+    /// Tokens computed again after preemptions that tokens generated since have not paid for.
+    owed: usize,
     next_id: u64,
 }
 
@@ -105,6 +123,7 @@ impl Scheduler {
             deliveries: Vec::with_capacity(slots),
             milestones: Vec::new(),
             counters: Counters::default(),
+            owed: 0,
             next_id: 0,
         }
     }
@@ -136,6 +155,7 @@ impl Scheduler {
             "a step is delivered before the next"
         );
         self.drop_cancelled(now);
+        self.keep_alive(now);
         self.planned.clear();
         self.planned_at = now;
         self.totals = StepTotals::default();
@@ -165,12 +185,18 @@ impl Scheduler {
         );
         self.counters.record_step(&output, now - self.planned_at);
         let block_size = self.limits.block_size as usize;
+        let mut failed = output.failed.into_iter().peekable();
         for (index, row) in output.rows.into_iter().enumerate() {
             let Planned {
                 slot,
                 count,
                 drafts,
             } = self.planned[index];
+            if let Some(FailedRow { detail, .. }) = failed.next_if(|failed| failed.row == index) {
+                self.totals.decode_tokens -= drafts;
+                self.give_up(slot, detail, now);
+                continue;
+            }
             let drafted = row.drafted;
             // Room that the executor did not use.
             self.totals.decode_tokens -= drafts - drafted;
@@ -183,8 +209,10 @@ impl Scheduler {
                 self.milestones
                     .push(Milestone::first_token(&sequence.timings, now));
             }
+            let generated = progress.chunk.tokens.len();
+            self.owed = self.owed.saturating_sub(generated * REPAYMENT);
             self.counters
-                .record_output(progress.chunk.tokens.len(), drafted, progress.accepted);
+                .record_output(generated, drafted, progress.accepted);
             self.hand_over(slot, progress.chunk, now);
         }
         self.planned.clear();
@@ -201,6 +229,17 @@ impl Scheduler {
                 }
             }
         }
+    }
+
+    /// Ends the streams of the step that failed as a whole, and says how many there were: one of
+    /// them may be the cause.
+    pub fn fail_planned(&mut self, detail: &str) -> usize {
+        let planned = std::mem::take(&mut self.planned);
+        for planned in &planned {
+            let error = self.not_computed(detail.to_owned());
+            self.leave(planned.slot).sender.fail(error);
+        }
+        planned.len()
     }
 
     /// Ends every stream with `error`, drops what it held and says how many there were.
@@ -289,6 +328,18 @@ impl Scheduler {
         }
     }
 
+    /// Tells readers that have heard nothing for long that their requests are alive.
+    fn keep_alive(&mut self, now: Moment) {
+        let running = self.order.iter();
+        for &slot in running {
+            let sequence = self.slots[slot].as_mut();
+            sequence.expect("ordered slots are taken").keep_alive(now);
+        }
+        for sequence in &mut self.waiting {
+            sequence.keep_alive(now);
+        }
+    }
+
     /// One row for each decoding sequence. May preempt, but only sequences that come later
     /// in the order than the one in hand, so never one that already has a row.
     fn plan_decodes(&mut self, budget: &mut usize) {
@@ -334,49 +385,6 @@ impl Scheduler {
                 count,
                 drafts: 0,
             });
-        }
-    }
-
-    fn admit_waiting(&mut self, budget: &mut usize, now: Moment) {
-        let block_size = self.limits.block_size as usize;
-        while *budget > 0 && !self.free_slots.is_empty() {
-            let Some(head) = self.waiting.front_mut() else {
-                return;
-            };
-            // An empty engine takes no steps that one could wait for.
-            if head.joins_at_step > self.counters.steps && !self.order.is_empty() {
-                return;
-            }
-            head.find_prefix(&self.pool, &self.limits, &mut self.prefix);
-            let new_blocks = self.limits.blocks_for(head.tokens.len()) - self.prefix.len();
-            let revived = self
-                .prefix
-                .iter()
-                .filter(|&&block| self.pool.is_unreferenced(block));
-            // A block for each running sequence stays back: admitting a request only to
-            // preempt it at the next block boundary would be work for nothing.
-            let needed = revived.count() + new_blocks + self.order.len();
-            if needed > self.pool.available() {
-                return;
-            }
-            let mut sequence = self.waiting.pop_front().expect("it has a head");
-            for &block in &self.prefix {
-                self.pool.acquire(block);
-            }
-            sequence.admit(&self.prefix, block_size, now);
-            for _ in 0..new_blocks {
-                let block = self.pool.allocate().expect("availability was checked");
-                sequence.blocks.push(block);
-            }
-            if sequence.cached_tokens.is_none() {
-                sequence.cached_tokens = Some(sequence.computed);
-                self.counters.prompt_tokens += sequence.request.prompt.len() as u64;
-                self.counters.cached_tokens += sequence.computed as u64;
-            }
-            let slot = self.free_slots.pop().expect("a slot is free");
-            self.slots[slot] = Some(sequence);
-            self.order.push(slot);
-            self.plan_prefill(slot, budget);
         }
     }
 
@@ -430,8 +438,28 @@ impl Scheduler {
         self.deliveries.push(Delivery { chunk, recipient });
     }
 
-    fn preempt(&mut self, slot: usize) {
+    /// Ends one sequence that could not be computed. What it computed is not for others.
+    fn give_up(&mut self, slot: usize, detail: String, now: Moment) {
+        let error = self.not_computed(detail);
+        let sequence = self.running_mut(slot);
+        let reused = sequence.reused;
+        let mut blocks = std::mem::take(&mut sequence.blocks);
+        self.pool.discard(&mut blocks, reused);
         let sequence = self.leave(slot);
+        self.milestones.push(Milestone::failed(&sequence, now));
+        sequence.sender.fail(error);
+    }
+
+    fn not_computed(&self, detail: String) -> LinkError {
+        LinkError::Failed {
+            worker: self.worker,
+            detail,
+        }
+    }
+
+    fn preempt(&mut self, slot: usize) {
+        let mut sequence = self.leave(slot);
+        sequence.lost = sequence.computed;
         self.waiting.push_front(sequence);
         self.counters.preemptions += 1;
     }

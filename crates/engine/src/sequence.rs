@@ -14,6 +14,7 @@ use contract::{
 
 use crate::block_pool::{BlockId, BlockPool};
 use crate::executor::{Limits, Phase, Row, RowOutput, SequenceId, may_stop};
+use crate::scheduler::KEEP_ALIVE_INTERVAL;
 
 /// Answers are seldom longer; reserving more would waste memory on every request.
 const EXPECTED_OUTPUT_TOKENS: usize = 1024;
@@ -34,6 +35,10 @@ pub(crate) struct Sequence {
     /// Tokens that were known at the last admission: up to here it is prefill.
     pub(crate) prefill_end: usize,
     pub(crate) blocks: Vec<BlockId>,
+    /// Leading blocks that were found at the last admission.
+    pub(crate) reused: usize,
+    /// Tokens that were computed when it was preempted last.
+    pub(crate) lost: usize,
     /// Prompt tokens found in the cache at the first admission.
     pub(crate) cached_tokens: Option<usize>,
     /// What was drafted for it here so far.
@@ -50,6 +55,8 @@ pub(crate) struct Timings {
     /// The first admission; a preempted sequence keeps it.
     pub(crate) admitted: Option<Moment>,
     pub(crate) first_token: Option<Moment>,
+    /// When its reader last heard of it; the arrival if never.
+    pub(crate) heard: Moment,
 }
 
 impl Timings {
@@ -82,12 +89,15 @@ impl Sequence {
                 arrival,
                 admitted: None,
                 first_token: None,
+                heard: arrival,
             },
             joins_at_step: 0,
             tokens: Vec::new(),
             computed: 0,
             prefill_end: 0,
             blocks: Vec::new(),
+            reused: 0,
+            lost: 0,
             cached_tokens: None,
             speculation: RequestSpeculation::default(),
             chain: Vec::new(),
@@ -112,6 +122,19 @@ impl Sequence {
     /// Tokens that may still be generated.
     pub(crate) fn remaining(&self) -> usize {
         (self.request.limits.max_tokens as usize).saturating_sub(self.generated())
+    }
+
+    /// Tokens that an admission with so many found in the cache would compute once more.
+    pub(crate) fn recomputed(&self, found: usize) -> usize {
+        self.lost.saturating_sub(found)
+    }
+
+    /// Tells its reader that it is alive, if that reader has heard nothing for long.
+    pub(crate) fn keep_alive(&mut self, now: Moment) {
+        if now - self.timings.heard >= KEEP_ALIVE_INTERVAL {
+            self.timings.heard = now;
+            self.sender.send(TokenChunk::keep_alive());
+        }
     }
 
     pub(crate) fn row(&self, slot: usize, count: usize, drafts: usize) -> Row<'_> {
@@ -166,6 +189,7 @@ impl Sequence {
         self.blocks.extend_from_slice(prefix);
         self.computed = prefix.len() * block_size;
         self.offered = prefix.len();
+        self.reused = prefix.len();
         self.prefill_end = self.tokens.len();
         self.timings.admitted.get_or_insert(now);
     }
@@ -185,6 +209,7 @@ impl Sequence {
         self.computed += count;
         // Accepted drafts were computed when they were verified.
         let verified = tokens.len().checked_sub(1)?;
+        self.timings.heard = now;
         self.computed += verified;
         let (kept, finish) = self.end_of_answer(&tokens);
         // What the end of the answer cuts off was drafted in vain.

@@ -78,6 +78,7 @@ impl SimExecutor {
         let load = StepLoad::of(batch);
         let output = StepOutput {
             rows: batch.rows.iter().map(|row| self.speak(row)).collect(),
+            failed: Vec::new(),
             draft_time: self.timing.draft(&load),
             verify_time: self.timing.verify(&load),
         };

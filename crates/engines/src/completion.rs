@@ -152,14 +152,35 @@ const LONGEST_DETAIL: usize = 500;
 ///
 /// An engine that has no room is well. A request that the engine calls bad would be bad
 /// everywhere, and it must not count against the engine, or one client could take them all
-/// down. Everything else (not found, not allowed, broken) lies with the engine.
+/// down. It is too long only if the engine says so: a client that hears that shortens what it
+/// sends. Everything else (not found, not allowed, broken) lies with the engine.
 pub fn refusal(worker: WorkerId, status: StatusCode, body: &[u8]) -> LinkError {
     let detail = detail(status, body);
     match status.as_u16() {
         429 | 503 | 529 => LinkError::Overloaded { worker, detail },
-        400 | 413 | 422 => LinkError::TooLarge { worker, detail },
+        413 => LinkError::TooLarge { worker, detail },
+        400 | 422 if calls_it_too_long(body) => LinkError::TooLarge { worker, detail },
+        400 | 422 => LinkError::Refused { worker, detail },
         _ => LinkError::Unreachable { worker, detail },
     }
+}
+
+/// What engines say of a request that does not fit: OpenAI's code, vLLM and SGLang ("context
+/// length"), TensorRT-LLM ("max_seq_len", "max_num_tokens"), and older ones of each.
+const TOO_LONG: [&str; 8] = [
+    "context_length_exceeded",
+    "context length",
+    "context window",
+    "max_model_len",
+    "max_seq_len",
+    "max_num_tokens",
+    "prompt is too long",
+    "input is too long",
+];
+
+fn calls_it_too_long(body: &[u8]) -> bool {
+    let words = String::from_utf8_lossy(body).to_lowercase();
+    TOO_LONG.iter().any(|phrase| words.contains(phrase))
 }
 
 /// The engine's own words, if it has any.

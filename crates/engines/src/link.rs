@@ -58,14 +58,15 @@ impl HttpLink {
     async fn start(&self, request: GenerateRequest) -> Result<TokenStream, LinkError> {
         let worker = self.worker();
         let asked = completion::body(self.kind, &self.model, &request);
-        let (body, prompt) = asked.map_err(|cannot| LinkError::TooLarge {
+        let (body, prompt) = asked.map_err(|cannot| LinkError::Refused {
             worker,
             detail: cannot.to_string(),
         })?;
         let work = self.holdings.expect(prompt, request.hash_seed);
         let sent = self.clock.now();
         let post = (Method::POST, "/v1/completions");
-        let sending = self.server.send(post, body, Some(request.id.as_str()));
+        let id = own_id(&request);
+        let sending = self.server.send(post, body, Some(&id));
         let answer = self.wait(sending).await?;
         let status = answer.status();
         if status != StatusCode::OK {
@@ -114,6 +115,13 @@ impl HttpLink {
         }
         Ok(())
     }
+}
+
+/// The name under which an engine knows a request. Engines keep requests by name, and the
+/// client's is not unique: several prompts share it, and another client may use it too. It
+/// stays in front, so that the engine's log can be searched for it.
+fn own_id(request: &GenerateRequest) -> String {
+    format!("{}-{:016x}", request.id, request.nonce)
 }
 
 impl WorkerLink for HttpLink {

@@ -108,6 +108,10 @@ impl ChunkSource for HttpChunks {
                 return Poll::Ready(Some(Err(self.interrupted(detail))));
             }
             self.broken = ready!(self.poll_read(context)).err();
+            // Bytes without a token (an empty delta, a comment) say that it is alive.
+            if self.broken.is_none() && self.answer.waits() {
+                return Poll::Ready(Some(Ok(TokenChunk::keep_alive())));
+            }
         }
     }
 }

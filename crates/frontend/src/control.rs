@@ -56,6 +56,8 @@ pub enum FleetError {
     UnknownWorker,
     #[error("the worker cannot be started: {detail}")]
     Start { detail: String },
+    #[error("there are {most} workers already, and no more are allowed; see --max-workers")]
+    Full { most: usize },
 }
 
 pub(crate) async fn router(State(app): State<Arc<App>>) -> Json<Value> {
@@ -188,6 +190,7 @@ async fn ask<T>(
         .map_err(|_| gone())?
         .map_err(|error| match error {
             FleetError::UnknownWorker => ApiError::new(StatusCode::NOT_FOUND, error.to_string()),
+            FleetError::Full { .. } => ApiError::new(StatusCode::CONFLICT, error.to_string()),
             FleetError::Start { .. } => {
                 ApiError::new(StatusCode::INSUFFICIENT_STORAGE, error.to_string())
             }

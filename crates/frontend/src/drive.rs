@@ -123,9 +123,7 @@ impl Drive {
                 Ended::Finished(last) => break last,
                 Ended::BrokeOff(error) => error,
             };
-            if error.blames_worker() {
-                leg.placement.failed();
-            }
+            leg.placement.broke_off(&error);
             drop(leg);
             if !self.journey.broke_off(&error, &self.answered) {
                 return Err(ReplyError::BrokeOff(error));
@@ -353,9 +351,9 @@ impl StallWatch {
     }
 
     fn error(&self, worker: WorkerId) -> LinkError {
-        LinkError::Interrupted {
+        LinkError::Stalled {
             worker,
-            detail: format!("nothing came for {:?}", self.limit),
+            quiet: self.limit,
         }
     }
 }

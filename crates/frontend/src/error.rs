@@ -194,6 +194,13 @@ impl From<DispatchError> for ApiError {
                 // The code by which clients know that they must shorten what they send.
                 Self::new(StatusCode::BAD_REQUEST, message).code("context_length_exceeded")
             }
+            DispatchError::Failed {
+                source: LinkError::Refused { detail, .. },
+                ..
+            } => {
+                let message = format!("The engine does not take this request: {detail}.");
+                Self::new(StatusCode::BAD_REQUEST, message)
+            }
             DispatchError::Failed { attempts, source } => {
                 error!(attempts, error = %source, "request failed on every worker tried");
                 let message = format!("No worker answered, in {attempts} attempts.");

@@ -152,6 +152,7 @@ impl Fleet {
             fleet: self.clone(),
             worker,
             link,
+            stop: stop.clone(),
         };
         let stop = stop.clone();
         tasks.spawn(async move {
@@ -165,6 +166,8 @@ struct Pump {
     fleet: Fleet,
     worker: WorkerId,
     link: Arc<dyn WorkerLink>,
+    /// This frontend is going: feeds end because it hangs up.
+    stop: CancellationToken,
 }
 
 impl Pump {
@@ -233,8 +236,8 @@ impl Pump {
         false
     }
 
-    /// The feed has ended: the worker is gone, whether it said so or not. A successor under
-    /// the same id has another link and is left alone.
+    /// The feed has ended: the worker is gone, whether it said so or not, unless it is we who
+    /// go. A successor under the same id has another link and is left alone.
     fn lost(&self) {
         let mut contacts = self.fleet.contacts.write();
         let Some(contact) = contacts.get(&self.worker) else {
@@ -243,7 +246,7 @@ impl Pump {
         if !Arc::ptr_eq(&contact.link, &self.link) {
             return;
         }
-        let said_so = contact.draining;
+        let said_so = contact.draining || self.stop.is_cancelled();
         if !said_so {
             warn!(worker = %self.worker, "worker lost");
         }
@@ -253,5 +256,98 @@ impl Pump {
         } else {
             self.fleet.router.lose(self.worker);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::{
+        Clock, GenerateRequest, GpuSpec, Hashing, KvSnapshot, LinkError, ModelName, TokenStream,
+        WorkerCard,
+    };
+    use router::{Condition, RouterConfig};
+    use telemetry::Registry;
+    use transport::{FeedPublisher, LinkFuture, feed};
+
+    use super::*;
+
+    const WORKER: WorkerId = WorkerId(3);
+
+    #[derive(Debug)]
+    struct Mute;
+
+    impl WorkerLink for Mute {
+        fn generate(&self, _: GenerateRequest) -> LinkFuture<'_, TokenStream> {
+            Box::pin(async { Err(LinkError::Draining { worker: WORKER }) })
+        }
+
+        fn snapshot(&self) -> LinkFuture<'_, KvSnapshot> {
+            Box::pin(async { Ok(KvSnapshot::default()) })
+        }
+
+        fn reset_cache(&self) -> LinkFuture<'_, ()> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    fn card() -> WorkerCard {
+        WorkerCard {
+            id: WORKER,
+            name: "three".to_owned(),
+            model: ModelName::new("m"),
+            block_size: 32,
+            total_blocks: 100,
+            slots: 4,
+            max_step_tokens: 100,
+            max_context_tokens: 1000,
+            gpu: GpuSpec {
+                kind: "none".to_owned(),
+                count: 0,
+                memory_bytes: 0,
+            },
+            engine: "mute".to_owned(),
+            simulated: true,
+            logprobs: false,
+            speculation: "none".to_owned(),
+            hashing: Hashing::default(),
+        }
+    }
+
+    /// A fleet with one worker, whose feed is about to be read.
+    fn fleet(tasks: &TaskTracker, stop: &CancellationToken) -> (Router, FeedPublisher) {
+        let (clock, registry) = (Clock::start(), Registry::new());
+        let router = Router::new(RouterConfig::new(32), &registry, clock);
+        let metrics = FrontendMetrics::new(&registry, clock, &ModelName::new("m"));
+        let fleet = Fleet::new(router.clone(), metrics, FrontendId(0));
+        let (publisher, feed) = feed(clock);
+        let member = Member {
+            card: card(),
+            link: Arc::new(Mute),
+            feed,
+            warm: false,
+            lease: None,
+        };
+        fleet.joined(member, tasks, stop);
+        (router, publisher)
+    }
+
+    /// What is held against the worker when it comes again.
+    async fn afterwards(hangs_up: bool) -> Condition {
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let (router, publisher) = fleet(&tasks, &stop);
+        if hangs_up {
+            stop.cancel();
+        }
+        drop(publisher);
+        tasks.close();
+        tasks.wait().await;
+        router.join_leased(card(), None).unwrap();
+        router.workers()[0].health
+    }
+
+    #[tokio::test]
+    async fn a_worker_is_not_lost_because_this_frontend_hangs_up() {
+        assert_eq!(afterwards(false).await, Condition::Recovering);
+        assert_eq!(afterwards(true).await, Condition::Sound);
     }
 }

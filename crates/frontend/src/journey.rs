@@ -50,6 +50,8 @@ pub(crate) struct Journey {
     /// Workers that failed this request; it is not sent there again while others are left.
     failed: SmallVec<[WorkerId; 4]>,
     failures: u32,
+    /// Failures that the request itself may have caused.
+    not_computed: u32,
     /// Time spent without any worker to go to.
     waited: Duration,
 }
@@ -72,6 +74,7 @@ impl Journey {
             urgency,
             failed: SmallVec::new(),
             failures: 0,
+            not_computed: 0,
             waited: Duration::ZERO,
         };
         journey.chain = journey.chain_of(&journey.request.prompt);
@@ -86,7 +89,7 @@ impl Journey {
     /// elsewhere, and if so, this is what the next one is told.
     pub(crate) fn broke_off(&mut self, error: &LinkError, answered: &[TokenId]) -> bool {
         warn!(request = %self.request.id, %error, tokens = answered.len(), "worker broke off");
-        self.note(error.worker());
+        self.note(error);
         if self.is_over(error) {
             return false;
         }
@@ -121,7 +124,7 @@ impl Journey {
                 Err(error) => error,
             };
             warn!(request = %self.request.id, %error, "worker failed before its first token");
-            self.note(error.worker());
+            self.note(&error);
             if self.is_over(&error) {
                 return Err(self.given_up(error));
             }
@@ -140,15 +143,25 @@ impl Journey {
         hopes && self.waited < PATIENCE
     }
 
-    fn note(&mut self, worker: WorkerId) {
+    fn note(&mut self, error: &LinkError) {
+        let worker = error.worker();
         self.failures += 1;
+        self.not_computed += u32::from(matches!(error, LinkError::Failed { .. }));
         if !self.failed.contains(&worker) {
             self.failed.push(worker);
         }
     }
 
     fn is_over(&self, error: &LinkError) -> bool {
-        let hopeless = matches!(error, LinkError::TooLarge { .. });
+        let hopeless = match error {
+            LinkError::TooLarge { .. } | LinkError::Refused { .. } => true,
+            LinkError::Failed { .. } => self.not_computed > 1,
+            LinkError::Unreachable { .. }
+            | LinkError::Draining { .. }
+            | LinkError::Overloaded { .. }
+            | LinkError::Stalled { .. }
+            | LinkError::Interrupted { .. } => false,
+        };
         hopeless || self.failures > self.pipeline.limits.migrations
     }
 
@@ -193,9 +206,7 @@ impl Journey {
         let (stream, first) = match answered {
             Ok(answered) => answered,
             Err(error) => {
-                if error.blames_worker() {
-                    placement.failed();
-                }
+                placement.broke_off(&error);
                 return Err(error);
             }
         };
@@ -225,23 +236,29 @@ impl Journey {
             detail: "it has just left".to_owned(),
         })?;
         let began = clock.now();
-        let silent = |_| LinkError::Interrupted {
+        let started = async {
+            let stream = link.generate(self.request.clone()).await?;
+            metrics.stage(Stage::Dispatch, clock.now() - began);
+            Ok(stream)
+        };
+        let silent = |_| LinkError::Stalled {
             worker,
-            detail: format!("no token within {:?}", limits.first_token_timeout),
+            quiet: limits.first_token_timeout,
         };
         let patience = limits.first_token_timeout;
-        let stream = tokio::time::timeout(patience, link.generate(self.request.clone()));
-        let mut stream = stream.await.map_err(silent)??;
-        metrics.stage(Stage::Dispatch, clock.now() - began);
+        let mut stream = tokio::time::timeout(patience, started)
+            .await
+            .map_err(silent)??;
+        // A worker that says that the request is alive may take its time.
         loop {
-            let next = tokio::time::timeout(patience, stream.next());
-            let first = match next.await.map_err(silent)? {
-                // It has the request and says so: it may wait its turn there.
-                Some(Ok(chunk)) if chunk.is_keep_alive() => continue,
+            let next = tokio::time::timeout(patience, stream.next()).await;
+            let first = match next.map_err(silent)? {
                 Some(chunk) => chunk?,
-                None => TokenChunk::default(),
+                None => return Ok((stream, TokenChunk::default())),
             };
-            return Ok((stream, first));
+            if !first.is_keep_alive() {
+                return Ok((stream, first));
+            }
         }
     }
 }

@@ -62,6 +62,7 @@ impl Pipeline {
     ) -> Reply {
         let request = GenerateRequest {
             id: id.clone(),
+            nonce: uuid::Uuid::new_v4().as_u64_pair().1,
             prompt: prepared.prompt,
             answered: Arc::default(),
             hash_seed: prepared.hash_seed,

@@ -202,6 +202,9 @@ pub(crate) struct DemoArgs {
     /// How many workers; by default as many as the profile describes, or 3 with a real engine
     #[arg(long, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) workers: Option<u32>,
+    /// How many workers there may be when some are added while it runs (`POST /workers`)
+    #[arg(long, default_value_t = 64, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) max_workers: u32,
     /// Simulated hardware and model: a built-in profile's name or the path of a TOML file
     #[arg(long, default_value = engine::sim::PUBLISHED_PROFILE, help_heading = "Workers")]
     pub(crate) profile: String,

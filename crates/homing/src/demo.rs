@@ -185,7 +185,8 @@ impl System {
             registry: registry.clone(),
             epoch: epoch(),
         };
-        let mut fleet = Fleet::new(Arc::clone(&backend), context, roster);
+        let most = workers.max(args.max_workers) as usize;
+        let mut fleet = Fleet::new(Arc::clone(&backend), context, roster, most);
         for _ in 0..workers {
             fleet.add().await?;
         }

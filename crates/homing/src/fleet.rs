@@ -24,20 +24,40 @@ pub(crate) struct Fleet {
     roster: Roster,
     workers: BTreeMap<WorkerId, Worker>,
     next: u64,
+    /// Workers at once, those that are being removed included.
+    most: usize,
     /// Removals under way.
     drains: TaskTracker,
 }
 
 impl Fleet {
-    pub(crate) fn new(backend: Arc<Backend>, context: WorkerContext, roster: Roster) -> Self {
+    /// A fleet without workers, which clients of the API may enlarge up to `most`.
+    pub(crate) fn new(
+        backend: Arc<Backend>,
+        context: WorkerContext,
+        roster: Roster,
+        most: usize,
+    ) -> Self {
         Self {
             backend,
             context,
             roster,
             workers: BTreeMap::new(),
             next: 0,
+            most,
             drains: TaskTracker::new(),
         }
+    }
+
+    /// Starts one more worker for a client, if there may be more.
+    async fn enlarge(&mut self) -> Result<WorkerCard, FleetError> {
+        let most = self.most;
+        if self.workers.len() + self.drains.len() >= most {
+            return Err(FleetError::Full { most });
+        }
+        self.add().await.map_err(|error| FleetError::Start {
+            detail: format!("{error:#}"),
+        })
     }
 
     /// Starts one more worker and announces it.
@@ -73,10 +93,8 @@ impl Fleet {
             // An asker that left does not need the answer.
             match command {
                 FleetCommand::Add { reply } => {
-                    let added = self.add().await;
-                    let _ = reply.send(added.map_err(|error| FleetError::Start {
-                        detail: format!("{error:#}"),
-                    }));
+                    let added = self.enlarge().await;
+                    let _ = reply.send(added);
                 }
                 FleetCommand::Remove { worker, reply } => {
                     let outcome = self.remove(worker).await;

@@ -190,6 +190,7 @@ fn tell(name: &str, seconds: f64, status: &WorkerStatus) {
 fn request((prompt, tokens): &Case) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("example"),
+        nonce: 0,
         prompt: prompt.as_slice().into(),
         answered: Arc::default(),
         hash_seed: HashSeed::BASE,

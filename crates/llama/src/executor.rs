@@ -71,7 +71,7 @@ pub struct ExecutorOptions {
 #[derive(Debug)]
 struct Job {
     input: StepInput,
-    reply: oneshot::Sender<(StepInput, Result<StepOutput, ExecutorError>)>,
+    reply: oneshot::Sender<(StepInput, StepOutput)>,
 }
 
 /// What the thread must know of a batch, without borrowing from the scheduler.
@@ -218,6 +218,6 @@ impl Executor for LlamaExecutor {
         self.jobs.send(Job { input, reply }).map_err(|_| gone())?;
         let (input, output) = answer.await.map_err(|_| gone())?;
         self.spare = input;
-        output
+        Ok(output)
     }
 }

@@ -14,6 +14,8 @@
 
 mod session;
 mod streams;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,10 +23,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use contract::{Clock, FeedMessage, FrontendId};
+use contract::{Clock, FeedMessage, FrontendId, Lease};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, broadcast, mpsc};
+use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::transport::Server;
@@ -71,8 +73,9 @@ struct Shared {
     config: ServeConfig,
     link: Arc<dyn WorkerLink>,
     leases: Mutex<Leases>,
-    /// How to tell each frontend something.
-    sessions: Mutex<BTreeMap<FrontendId, mpsc::Sender<wire::FromWorker>>>,
+    /// What each frontend is lent, to be told by its session. Only the latest counts, so none
+    /// can be lost on the way there.
+    sessions: Mutex<BTreeMap<FrontendId, Arc<watch::Sender<Lease>>>>,
     packets: broadcast::Sender<Bytes>,
     publisher: Publisher,
     /// What the engine said of itself last.
@@ -177,12 +180,12 @@ impl Shared {
 
     /// Divides the slots anew, and tells whose lease has changed.
     fn divide(&self) {
-        let changed = self.leases.lock().divide();
+        // Both at once, so that no lease reaches a session that has taken another's place.
         let sessions = self.sessions.lock();
+        let changed = self.leases.lock().divide();
         for (frontend, lease) in changed {
             if let Some(session) = sessions.get(&frontend) {
-                // A session that cannot take it is on its way out, and so is its lease.
-                let _ = session.try_send(session::lease(lease));
+                session.send_replace(lease);
             }
         }
     }

@@ -13,7 +13,10 @@
 //!                                   └───────────────────────┴───────────────────┘
 //! ```
 //!
-//! A worker that says that it has no room has not failed.
+//! A worker that says that it has no room has not failed. One that is silent about a request
+//! while it serves others has not either: engines preempt requests for want of memory, and not
+//! every engine says so. Requests that were under way when a worker was shunned do not count
+//! for its trial: how long they take says nothing about it.
 
 use std::time::Duration;
 
@@ -78,7 +81,8 @@ impl Health {
         }
     }
 
-    /// Requests that it may have at once; `None` for as many as it has slots.
+    /// Requests that it may have at once, without those from before it was shunned; `None` for
+    /// as many as it has slots.
     pub fn most(&self, now: Moment) -> Option<u32> {
         match (self.condition(now), self.standing) {
             (Condition::Shunned, _) => Some(0),
@@ -102,13 +106,14 @@ impl Health {
         };
     }
 
-    /// A request has failed for a reason that lies with the worker.
-    pub fn failed(&mut self, now: Moment) {
+    /// A request has failed for a reason that lies with the worker. Whether it is left alone
+    /// from now on.
+    pub fn failed(&mut self, now: Moment) -> bool {
         let failures = match self.standing {
             Standing::Sound { failures } => failures + 1,
             // Whoever is on trial has used up its credit. What was under way when it was
             // shunned fails late and proves nothing new.
-            Standing::Shunned { until } if now < until => return,
+            Standing::Shunned { until } if now < until => return false,
             Standing::Shunned { .. } | Standing::Recovering { .. } => FAILURES,
         };
         self.standing = if failures < FAILURES {
@@ -119,6 +124,7 @@ impl Health {
             let until = now + pause.min(LONGEST_PAUSE);
             Standing::Shunned { until }
         };
+        failures >= FAILURES
     }
 }
 

@@ -19,8 +19,8 @@
 use std::sync::Arc;
 
 use contract::{
-    Clock, FrontendId, FrontendLoad, KvBatch, KvSnapshot, Lease, Moment, WorkerCard, WorkerId,
-    WorkerStatus,
+    Clock, FrontendId, FrontendLoad, KvBatch, KvSnapshot, Lease, LinkError, Moment, WorkerCard,
+    WorkerId, WorkerStatus,
 };
 use telemetry::Registry;
 use tracing::{Level, debug, warn};
@@ -169,7 +169,8 @@ impl Router {
 
     /// Keeps what a worker says about itself, for [`workers`](Self::workers).
     pub fn report(&self, worker: WorkerId, status: WorkerStatus) {
-        self.changing(|guarded| guarded.state.report(worker, status));
+        let now = self.shared.clock.now();
+        self.changing(|guarded| guarded.state.report(worker, status, now));
     }
 
     /// Keeps what every frontend has on a worker, this one (`own`) included.
@@ -278,9 +279,14 @@ impl Router {
         });
     }
 
-    fn failed(&self, claim: &Claim) {
+    fn broke_off(&self, claim: &Claim, error: &LinkError) {
         let now = self.shared.clock.now();
-        self.shared.guarded.lock().state.failed(claim, now);
+        let state = &mut self.shared.guarded.lock().state;
+        if let LinkError::Stalled { quiet, .. } = error {
+            state.stalled(claim, *quiet, now);
+        } else if error.blames_worker() {
+            state.failed(claim, now);
+        }
     }
 
     fn release(&self, claim: &Claim) {
@@ -381,13 +387,14 @@ impl Placement {
         state.found_cached(&self.claim, cached_tokens);
     }
 
-    /// Says that the request has failed for a reason that lies with the worker.
-    pub fn failed(&mut self) {
+    /// Says how the worker ended the request before its end, and holds it against the worker
+    /// if the reason lies there.
+    pub fn broke_off(&mut self, error: &LinkError) {
         #[cfg(feature = "planted-bugs")]
         {
-            self.has_failed = true;
+            self.has_failed |= error.blames_worker();
         }
-        self.router.failed(&self.claim);
+        self.router.broke_off(&self.claim, error);
     }
 
     /// Says how many tokens have come since the first or since the last call. Meant to be

@@ -266,14 +266,17 @@ impl State {
     }
 
     /// Keeps what a worker says about itself. For display, except that waiting requests say
-    /// something about slots when the worker's card does not.
-    pub fn report(&mut self, worker: WorkerId, status: WorkerStatus) {
+    /// something about slots when the worker's card does not, and new tokens that it serves.
+    pub fn report(&mut self, worker: WorkerId, status: WorkerStatus, now: Moment) {
         if let Some((_, member)) = self.members.get_mut(worker) {
             if let Some(slots) = &mut member.profile.slots
                 && status.waiting > 0
             {
                 slots.waiting();
                 member.slots = slots.count();
+            }
+            if status.output_tokens > member.profile.status.output_tokens {
+                member.profile.progressed = now;
             }
             member.profile.status = status;
         }

@@ -318,7 +318,7 @@ impl Cluster {
             self.gateway.observe(&batch);
         }
         if let Some(status) = status {
-            self.gateway.report(id, status);
+            self.gateway.report(id, status, self.now);
             self.serve_waiting();
         }
         self.begin_step(event.subject, event.epoch);
@@ -334,7 +334,7 @@ impl Cluster {
             None => {
                 worker.rests = true;
                 let (id, status) = (worker.id, worker.status());
-                self.gateway.report(id, status);
+                self.gateway.report(id, status, self.now);
                 self.serve_waiting();
             }
         }

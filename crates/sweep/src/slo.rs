@@ -141,17 +141,18 @@ impl Objective {
 
 impl Objectives {
     /// Whether a single request was answered and stays within every time that a percentile
-    /// must not exceed. Its ITL is its TPOT: the mean over its tokens.
+    /// must not exceed. Its ITL is its TPOT: the mean over its tokens, which an answer of one
+    /// token does not have. One without any token was not answered.
     pub fn met_by(&self, record: &RequestRecord) -> bool {
         let within = |objective: &Objective| {
-            let felt = match objective.metric {
-                Metric::Ttft => record.ttft_ms,
-                Metric::Tpot | Metric::Itl => record.tpot_ms,
-                Metric::E2e => record.e2e_ms,
-            };
-            felt.is_none_or(|felt| felt <= objective.at_most_ms)
+            let at_most = |felt: f64| felt <= objective.at_most_ms;
+            match objective.metric {
+                Metric::Ttft => record.ttft_ms.is_some_and(at_most),
+                Metric::Tpot | Metric::Itl => record.tpot_ms.is_none_or(at_most),
+                Metric::E2e => record.e2e_ms.is_some_and(at_most),
+            }
         };
-        record.error.is_none() && self.0.iter().all(within)
+        record.error.is_none() && record.ttft_ms.is_some() && self.0.iter().all(within)
     }
 
     /// As [`FromStr`] reads them.

@@ -169,6 +169,7 @@ mod tests {
         );
         let request = GenerateRequest {
             id: RequestId::new("r"),
+            nonce: 0,
             prompt: Arc::new([1]),
             answered: Arc::default(),
             hash_seed: HashSeed::BASE,

@@ -13,6 +13,7 @@ const WAITED: Duration = Duration::from_millis(3);
 fn request(max_tokens: u32) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("r"),
+        nonce: 0,
         prompt: Arc::from([1; 50]),
         answered: Arc::from([]),
         hash_seed: HashSeed::BASE,
@@ -152,7 +153,7 @@ fn errors_become_decisions() {
     check(
         "BackendInvalidArgument",
         "x",
-        LinkError::TooLarge { worker, detail },
+        LinkError::Refused { worker, detail },
     );
     check("Unavailable", "x", LinkError::Draining { worker });
     let detail = owned("Engine is overloaded");

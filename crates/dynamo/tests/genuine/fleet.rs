@@ -211,6 +211,7 @@ pub(crate) fn prompt(seed: u32, length: usize) -> Vec<u32> {
 pub(crate) fn request(prompt: &[u32], max_tokens: u32) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("test"),
+        nonce: 0,
         prompt: prompt.into(),
         answered: Arc::from([]),
         hash_seed: HashSeed::BASE,

@@ -75,6 +75,7 @@ fn simulated(name: &str) -> World {
 fn request(prompt_tokens: u32, max_tokens: u32) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("test"),
+        nonce: 0,
         prompt: (0..prompt_tokens).collect(),
         answered: std::sync::Arc::default(),
         hash_seed: HashSeed::BASE,
@@ -337,7 +338,7 @@ impl Executor for Failing {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_executor_interrupts_everyone_and_ends_the_engine() {
+async fn a_failing_executor_ends_the_engine_and_those_in_the_step_are_suspected() {
     for (output, detail) in [
         (None, "the device failed: off the bus"),
         (
@@ -349,16 +350,15 @@ async fn a_failing_executor_interrupts_everyone_and_ends_the_engine() {
         let mut streams: Vec<TokenStream> = (0..4)
             .map(|_| world.handle.generate(request(8, 100)).unwrap())
             .collect();
-        for stream in &mut streams {
-            let error = read(stream).await.unwrap_err();
-            let detail = detail.to_owned();
-            assert_eq!(
-                error,
-                LinkError::Interrupted {
-                    worker: WORKER,
-                    detail
-                }
-            );
+        let (worker, detail) = (WORKER, detail.to_owned());
+        let suspected = LinkError::Failed {
+            worker,
+            detail: detail.clone(),
+        };
+        let waiting = LinkError::Interrupted { worker, detail };
+        let expected = [&suspected, &suspected, &waiting, &waiting];
+        for (stream, expected) in streams.iter_mut().zip(expected) {
+            assert_eq!(read(stream).await.unwrap_err(), *expected);
         }
         world.tasks.wait().await;
         let error = world.handle.generate(request(8, 100)).unwrap_err();

@@ -14,6 +14,9 @@ pub struct StepTotals {
     pub prefill_tokens: usize,
     /// Drafted tokens included.
     pub decode_tokens: usize,
+    /// What sequences that come back in this step had computed before they were preempted, and
+    /// begin to compute again.
+    pub recomputed_tokens: usize,
 }
 
 /// Something worth measuring in the life of a request.
@@ -33,6 +36,11 @@ pub enum Milestone {
         /// Mean time between tokens; `None` with fewer than two.
         time_per_output_token: Option<Duration>,
     },
+    /// It could not be computed.
+    Failed {
+        /// From arrival to now.
+        duration: Duration,
+    },
 }
 
 impl Milestone {
@@ -40,6 +48,12 @@ impl Milestone {
         Self::FirstToken {
             queue_wait: timings.queue_wait(),
             time_to_first_token: now - timings.arrival,
+        }
+    }
+
+    pub(super) fn failed(sequence: &Sequence, now: Moment) -> Self {
+        Self::Failed {
+            duration: now - sequence.timings.arrival,
         }
     }
 

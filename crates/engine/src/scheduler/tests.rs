@@ -1,6 +1,7 @@
 //! The scheduler with a scripted model in place of an executor.
 
 mod crowd;
+mod memory;
 mod speculation;
 mod world;
 
@@ -10,7 +11,7 @@ use contract::{FinishReason, HashSeed, OutputLimits, TokenId};
 use smallvec::SmallVec;
 
 use self::world::{
-    EOS, World, alone, first_chunk, limits, natural_length, received, request, spoken,
+    EOS, World, alone, answer, first_chunk, limits, natural_length, received, request, spoken,
 };
 use super::*;
 use crate::executor::RowOutput;
@@ -409,4 +410,42 @@ fn the_status_adds_up_memory() {
         (0, 2, 62)
     );
     assert_eq!(status.gpu_memory_used_bytes, 1_020);
+}
+
+#[test]
+fn a_sequence_that_cannot_be_computed_ends_alone_and_leaves_nothing_to_find() {
+    let mut world = World::new(limits());
+    let mut sound = world.submit(request(&[1; 8], 5));
+    let mut poisoned = world.submit(request(&[2; 9], 5));
+    world.step();
+    let before = world.reusable.len();
+    let batch = world.scheduler.plan(world.now).unwrap();
+    let mut output = StepOutput {
+        rows: batch.rows.iter().map(answer).collect(),
+        ..StepOutput::default()
+    };
+    output.rows[1] = RowOutput::default();
+    let missing = output.clone().check(&batch);
+    assert!(missing.is_err(), "a row without a token has failed");
+    let detail = "not a number".to_owned();
+    output.failed.push(FailedRow { row: 1, detail });
+    let output = output.check(&batch).unwrap();
+    world.scheduler.commit(output, world.now);
+    world.hear();
+    world.scheduler.deliver();
+    assert_eq!((before, world.reusable.len()), (4, 2));
+    assert!(poisoned.try_next().unwrap().is_ok(), "its first token");
+    let error = poisoned.try_next().unwrap().unwrap_err();
+    assert!(matches!(error, LinkError::Failed { .. }), "{error}");
+    assert_eq!(world.scheduler.status().running, 1);
+    let failures = world.scheduler.drain_milestones();
+    let failures = failures.filter(|one| matches!(one, Milestone::Failed { .. }));
+    assert_eq!(failures.count(), 1);
+    world.run();
+    assert_eq!(received(&mut sound).0, alone(&request(&[1; 8], 5)).0);
+    assert_eq!(world.scheduler.pool().occupancy().active, 0);
+    // Whoever asks the same computes it anew.
+    let mut again = world.submit(request(&[2; 9], 1));
+    world.run();
+    assert_eq!(first_chunk(&mut again).cached_tokens, 0);
 }

@@ -23,6 +23,7 @@ fn bank() -> Arc<AnswerBank> {
 fn request(prompt: &[TokenId]) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("test"),
+        nonce: 0,
         prompt: prompt.into(),
         answered: std::sync::Arc::default(),
         hash_seed: HashSeed::BASE,

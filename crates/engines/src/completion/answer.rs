@@ -122,6 +122,11 @@ impl Answer {
         self.chunks.pop_front()
     }
 
+    /// Whether there is nothing to hand out, and more is to come.
+    pub fn waits(&self) -> bool {
+        self.chunks.is_empty() && !self.over
+    }
+
     /// Whether the last chunk has been made.
     pub fn is_over(&self) -> bool {
         self.over

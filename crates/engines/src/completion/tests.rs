@@ -16,6 +16,7 @@ use crate::retokenize::Tokenize;
 fn request() -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("r"),
+        nonce: 0,
         prompt: Arc::new([1, 2, 3]),
         answered: Arc::new([]),
         hash_seed: HashSeed::BASE,
@@ -130,8 +131,29 @@ fn refusals_say_whose_fault_it_is() {
     for status in [429, 503, 529] {
         assert!(matches!(answer(status, ""), LinkError::Overloaded { .. }));
     }
-    for status in [400, 413, 422] {
-        assert!(matches!(answer(status, ""), LinkError::TooLarge { .. }));
+    assert!(matches!(answer(413, ""), LinkError::TooLarge { .. }));
+    for status in [400, 422] {
+        for words in [
+            "This model's maximum context length is 8192 tokens. However, you requested 9000",
+            "The input (9000 tokens) is longer than the model's context length (8192 tokens).",
+            "The sum of prompt length and max_tokens should not exceed max_seq_len (8192)",
+            r#"{"error":{"message":"Too many.","code":"context_length_exceeded"}}"#,
+        ] {
+            assert!(
+                matches!(answer(status, words), LinkError::TooLarge { .. }),
+                "{words}"
+            );
+        }
+        for words in [
+            "",
+            "top_k must be -1 (disable), or at least 1, got 0",
+            "guided decoding: the grammar exceeds the limit of rules",
+            r#"{"error":{"message":"logit_bias is not supported"}}"#,
+        ] {
+            let refused = answer(status, words);
+            assert!(matches!(refused, LinkError::Refused { .. }), "{words}");
+            assert!(!refused.blames_worker());
+        }
     }
     for status in [401, 404, 500, 502] {
         assert!(answer(status, "").blames_worker(), "{status}");

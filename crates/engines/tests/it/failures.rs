@@ -29,7 +29,7 @@ async fn a_full_engine_is_not_a_broken_one() {
     let (_, error) = run(&*member.link, request(&[1, 2, 3], 2))
         .await
         .unwrap_err();
-    assert!(matches!(error, LinkError::TooLarge { .. }), "{error}");
+    assert!(matches!(error, LinkError::Refused { .. }), "{error}");
     engine.feels(Mood::Refusing(500));
     let (_, error) = run(&*member.link, request(&[1, 2, 3], 2))
         .await

@@ -106,6 +106,7 @@ fn keep(
 pub(crate) fn request(prompt: &[u32], max_tokens: u32) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("test"),
+        nonce: 0,
         prompt: prompt.into(),
         answered: Arc::new([]),
         hash_seed: HashSeed::BASE,

@@ -130,10 +130,10 @@ pub(crate) struct FrontendArgs {
     /// Failures after which a request is not moved to yet another worker
     #[arg(long, default_value_t = 3, help_heading = "Faults")]
     pub(crate) migration_limit: u32,
-    /// A worker that gives no first token for so long has failed, in seconds
+    /// A worker that gives neither a first token nor a sign of life for so long has failed, in seconds
     #[arg(long, default_value = "300", value_parser = seconds, value_name = "SECONDS", help_heading = "Faults")]
     pub(crate) first_token_timeout: Duration,
-    /// A worker that stops in the middle of an answer for so long has failed, in seconds
+    /// A worker that says nothing in the middle of an answer for so long has failed, in seconds
     #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Faults")]
     pub(crate) stall_timeout: Duration,
 

@@ -84,8 +84,17 @@ impl Llama {
         )
     }
 
-    /// What a worker computes with.
+    /// What a worker computes with. Each has a cache of its own, for which there must be memory:
+    /// workers may be added while others are busy.
     pub(crate) fn executor(&self) -> anyhow::Result<LlamaExecutor> {
+        let ExecutorOptions {
+            model, speculation, ..
+        } = &self.options;
+        let block = Model::block_bytes(self.weights.config(), model.block_size)
+            + speculation.block_bytes(model.block_size);
+        if let Some(available) = available_memory() {
+            fit((model.blocks * block) as u64, available)?;
+        }
         Ok(LlamaExecutor::new(&self.weights, self.options.clone())?)
     }
 
@@ -259,6 +268,18 @@ fn check_memory(
     Ok(())
 }
 
+/// Refuses one more worker's cache where there is no memory for it.
+fn fit(cache: u64, available: u64) -> anyhow::Result<()> {
+    if cache > available {
+        bail!(
+            "the {} MB of KV cache of another worker do not fit into the {} MB of memory that are free: see --kv-cache-mb",
+            cache >> 20,
+            available >> 20
+        );
+    }
+    Ok(())
+}
+
 /// As Linux tells it; nothing elsewhere.
 fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
@@ -267,4 +288,19 @@ fn available_memory() -> Option<u64> {
         .find(|line| line.starts_with("MemAvailable:"))?;
     let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kilobytes << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_workers_cache_must_fit_into_free_memory() {
+        assert!(fit(1 << 30, 1 << 30).is_ok());
+        let error = fit(1 << 30, 1 << 29).unwrap_err().to_string();
+        assert!(
+            error.contains("1024 MB") && error.contains("512 MB"),
+            "{error}"
+        );
+    }
 }

@@ -95,3 +95,23 @@ fn a_page_drives_load_at_the_demos_own_api() {
         state["load"]["phase"] == "stopped" && state["requests"]["in_flight"] == 0
     });
 }
+
+#[test]
+fn workers_can_be_added_up_to_a_limit() {
+    let demo = Demo::start("--workers 1 --max-workers 2 --no-load --control-token secret");
+    let (status, body) = call(&demo, "POST /workers", "", "secret");
+    assert_eq!(status, 201, "{body}");
+    let (status, body) = call(&demo, "POST /workers", "", "secret");
+    assert_eq!(status, 409, "{body}");
+    assert!(body.contains("--max-workers"), "{body}");
+    assert_eq!(call(&demo, "DELETE /workers/1", "", "secret").0, 202);
+    // One that is leaving counts until it has left.
+    for _ in 0..600 {
+        match call(&demo, "POST /workers", "", "secret").0 {
+            201 => return,
+            409 => sleep(Duration::from_millis(100)),
+            status => panic!("{status}"),
+        }
+    }
+    panic!("a worker that has left makes no room");
+}

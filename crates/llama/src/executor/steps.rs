@@ -1,11 +1,10 @@
 //! One step on the thread that computes: draft, compute, draw.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use contract::{Clock, GenerateRequest, TokenId};
-use engine::executor::{RowOutput, SequenceId, may_stop};
-use engine::{ExecutorError, StepOutput};
+use engine::StepOutput;
+use engine::executor::{FailedRow, RowOutput, SequenceId, may_stop};
 
 use super::drafting::{Drafter, Said};
 use super::{ExecutorOptions, StepInput};
@@ -47,7 +46,7 @@ impl Steps {
         })
     }
 
-    pub(super) fn run(&mut self, input: &StepInput) -> Result<StepOutput, ExecutorError> {
+    pub(super) fn run(&mut self, input: &StepInput) -> StepOutput {
         let began = self.clock.now();
         let sunk = self.draft(input);
         let drafted = self.clock.now();
@@ -68,9 +67,7 @@ impl Steps {
         }
         self.model.forward(&self.plan);
         let forward = self.clock.now() - drafted;
-        let mut output = self.draw(input).map_err(|error| ExecutorError::Device {
-            detail: error.to_string(),
-        })?;
+        let mut output = self.draw(input);
         let drawn = self.clock.now();
         self.drafter
             .heard(input, &self.said, &self.model, &self.plan);
@@ -88,7 +85,7 @@ impl Steps {
             self.pace
                 .observe(self.plan.tokens.len(), seconds, guesses, guessing);
         }
-        Ok(output)
+        output
     }
 
     /// Guesses for the rows that have room for them. Returns the time that went into what was
@@ -122,11 +119,12 @@ impl Steps {
             .draft(input, &self.room, &self.model, &mut self.drafts)
     }
 
-    fn draw(&mut self, input: &StepInput) -> Result<StepOutput, NotFinite> {
-        let mut first = 0;
+    /// Draws for each row that says something. One whose numbers are not finite fails alone.
+    fn draw(&mut self, input: &StepInput) -> StepOutput {
+        let (mut first, mut failed) = (0, Vec::new());
         self.said.clear();
         let mut rows = Vec::with_capacity(input.rows.len());
-        for (row, drafts) in input.rows.iter().zip(&self.drafts) {
+        for (index, (row, drafts)) in input.rows.iter().zip(&self.drafts).enumerate() {
             let Some(request) = &row.request else {
                 rows.push(RowOutput::default());
                 self.said.push(Said::new());
@@ -134,9 +132,20 @@ impl Steps {
             };
             let voice = Voice::new(request, input.tokens_of(row));
             let (model, sampler) = (&self.model, &mut self.sampler);
-            let tokens = accept(drafts, |index| {
+            let drawn = accept(drafts, |index| {
                 sampler.draw(model.logits(first + index), voice.draw(&drafts[..index]))
-            })?;
+            });
+            let tokens = match drawn {
+                Ok(tokens) => tokens,
+                Err(error @ NotFinite) => {
+                    first += 1 + drafts.len();
+                    let detail = error.to_string();
+                    failed.push(FailedRow { row: index, detail });
+                    rows.push(RowOutput::default());
+                    self.said.push(Said::new());
+                    continue;
+                }
+            };
             let logprobs = match request.logprobs {
                 None => Vec::new(),
                 Some(top) => tokens
@@ -159,10 +168,11 @@ impl Steps {
                 drafted: drafts.len(),
             });
         }
-        Ok(StepOutput {
+        StepOutput {
             rows,
+            failed,
             ..StepOutput::default()
-        })
+        }
     }
 }
 
@@ -176,15 +186,10 @@ struct Voice<'a> {
 
 impl<'a> Voice<'a> {
     fn new(request: &'a GenerateRequest, tokens: &'a [TokenId]) -> Self {
-        let seed = request.sampling.seed.unwrap_or_else(|| {
-            // Another worker that takes over must go on with the same draws.
-            let mut hasher = DefaultHasher::new();
-            request.id.hash(&mut hasher);
-            hasher.finish()
-        });
         Self {
             request,
-            seed,
+            // Another worker that takes over gets the same and goes on with the same draws.
+            seed: request.sampling.seed.unwrap_or(request.nonce),
             said: &tokens[request.prompt.len()..],
         }
     }

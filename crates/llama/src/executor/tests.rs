@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contract::{
-    Clock, GenerateRequest, HashSeed, OutputLimits, Penalties, RequestId, Sampling, TokenId,
-    WorkerId, token_stream,
+    Clock, GenerateRequest, HashSeed, LinkError, OutputLimits, Penalties, RequestId, Sampling,
+    TokenId, WorkerId, token_stream,
 };
 use engine::{Executor as _, Scheduler, Submission};
 use proptest::prelude::*;
@@ -63,6 +63,7 @@ fn options(speculation: DraftSource, blocks: usize, step_tokens: usize) -> Execu
 fn request(prompt: &[TokenId], tokens: u32, sampling: Sampling) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("test"),
+        nonce: 0,
         prompt: prompt.into(),
         answered: Arc::default(),
         hash_seed: HashSeed::BASE,
@@ -202,5 +203,97 @@ fn guesses_are_counted_and_change_nothing() {
         if itself {
             assert!(right > 0, "{name}");
         }
+    }
+}
+
+fn drawn(nonce: u64, seed: Option<u64>) -> GenerateRequest {
+    let sampling = Sampling {
+        seed,
+        ..Sampling::default()
+    };
+    GenerateRequest {
+        nonce,
+        ..request(&[5, 9, 22, 31], 24, sampling)
+    }
+}
+
+#[test]
+fn equal_prompts_are_drawn_for_independently_unless_they_have_a_seed() {
+    let weights = weights();
+    let answers = |requests: &[GenerateRequest]| {
+        let options = options(DraftSource::None, 64, 64);
+        answers(&weights, options, requests).0
+    };
+    // One request's prompts have one name.
+    let four = answers(&[1, 2, 3, 4].map(|nonce| drawn(nonce, None)));
+    for (index, answer) in four.iter().enumerate() {
+        assert!(!four[..index].contains(answer), "{four:?}");
+    }
+    assert_eq!(answers(&[drawn(2, None)])[0], four[1]);
+    let seeded = answers(&[1, 2].map(|nonce| drawn(nonce, Some(7))));
+    assert_eq!(seeded[0], seeded[1]);
+    // Another worker goes on with the same draws.
+    let mut moved = drawn(3, None);
+    moved.answered = four[2][..10].into();
+    assert_eq!(answers(&[moved])[0], four[2][10..]);
+}
+
+#[test]
+fn a_request_whose_numbers_are_not_finite_fails_alone() {
+    let weights = weights();
+    let poison = Sampling {
+        penalties: Penalties {
+            presence: f32::NAN,
+            ..Penalties::default()
+        },
+        ..cold()
+    };
+    let sound = request(&[5, 9, 22, 31], 24, cold());
+    let expected = answers(
+        &weights,
+        options(DraftSource::None, 64, 64),
+        std::slice::from_ref(&sound),
+    );
+    for source in [DraftSource::None].into_iter().chain(sources(&weights)) {
+        let mut executor = LlamaExecutor::new(&weights, options(source, 64, 64)).unwrap();
+        let mut scheduler = Scheduler::new(WorkerId(0), executor.limits());
+        let clock = Clock::start();
+        let poisoned = request(&[7, 8, 9], 24, poison.clone());
+        let mut streams = [sound.clone(), poisoned, sound.clone()].map(|request| {
+            let (sender, stream) = token_stream(WorkerId(0));
+            let arrival = clock.now();
+            let submission = Submission {
+                request,
+                sender,
+                arrival,
+            };
+            scheduler.submit(submission).unwrap();
+            stream
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            while let Some(batch) = scheduler.plan(clock.now()) {
+                let output = executor.step(&batch).await.unwrap();
+                let output = output.check(&batch).unwrap();
+                scheduler.commit(output, clock.now());
+                scheduler.deliver();
+            }
+        });
+        let mut ends = Vec::new();
+        for stream in &mut streams {
+            let (mut answer, mut error) = (Vec::new(), None);
+            while let Some(chunk) = stream.try_next() {
+                match chunk {
+                    Ok(chunk) => answer.extend(chunk.tokens),
+                    Err(failure) => error = Some(failure),
+                }
+            }
+            ends.push((answer, error));
+        }
+        assert_eq!(ends[0], (expected.0[0].clone(), None));
+        assert!(matches!(ends[1].1, Some(LinkError::Failed { .. })));
+        assert_eq!(ends[2], ends[0]);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use contract::{FrontendId, Hashing, Lease};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
@@ -31,10 +31,17 @@ pub(super) struct Session {
     frontend: FrontendId,
     inbound: Inbound,
     outbound: mpsc::Sender<Result<wire::FromWorker, Status>>,
-    /// What the rest of the worker wants it to hear.
-    told: mpsc::Receiver<wire::FromWorker>,
-    /// The other end of `told`, to know this session from a later one of the same frontend.
-    teller: mpsc::Sender<wire::FromWorker>,
+    /// What it is lent.
+    lease: watch::Receiver<Lease>,
+    /// The other end of `lease`, to know this session from a later one of the same frontend.
+    lender: Arc<watch::Sender<Lease>>,
+}
+
+/// What a frontend is still to be told, when there is room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Unsaid {
+    lease: bool,
+    draining: bool,
 }
 
 impl Session {
@@ -58,9 +65,16 @@ impl Session {
             return Err(Status::failed_precondition(mismatch.to_string()));
         }
         let (outbound, stream) = mpsc::channel(QUEUE);
-        let (teller, told) = mpsc::channel(QUEUE);
-        let granted = shared.leases.lock().enter(frontend);
-        shared.sessions.lock().insert(frontend, teller.clone());
+        let (lender, lease) = {
+            // Under one lock, so that nobody tells the next lease before the first.
+            let mut sessions = shared.sessions.lock();
+            let granted = shared.leases.lock().enter(frontend);
+            let (lender, lease) = watch::channel(granted);
+            let lender = Arc::new(lender);
+            sessions.insert(frontend, Arc::clone(&lender));
+            (lender, lease)
+        };
+        let granted = *lease.borrow();
         let welcome = wire::Welcome {
             registration: registration.to_json(),
             lease: Some(wire::Lease {
@@ -76,8 +90,8 @@ impl Session {
             frontend,
             inbound,
             outbound,
-            told,
-            teller,
+            lease,
+            lender,
         };
         shared.tasks.spawn(session.run());
         Ok(ReceiverStream::new(stream))
@@ -88,7 +102,7 @@ impl Session {
         info!(frontend = %self.frontend, reason, "a frontend left");
         let mut sessions = self.shared.sessions.lock();
         let latest = sessions.get(&self.frontend);
-        if latest.is_some_and(|teller| teller.same_channel(&self.teller)) {
+        if latest.is_some_and(|lender| Arc::ptr_eq(lender, &self.lender)) {
             sessions.remove(&self.frontend);
             self.shared.leases.lock().leave(self.frontend);
         }
@@ -96,7 +110,7 @@ impl Session {
 
     async fn exchange(&mut self) -> &'static str {
         let (mut beats, mut silence) = (beats(), Silence::new(SILENCE));
-        let mut drain_told = false;
+        let (mut unsaid, mut drain_heard) = (Unsaid::default(), false);
         loop {
             tokio::select! {
                 message = self.inbound.next() => match message {
@@ -107,11 +121,19 @@ impl Session {
                     Some(Err(_)) => return "its connection broke",
                     None => return "it closed",
                 },
-                message = self.told.recv() => if let Some(message) = message
-                    && self.outbound.send(Ok(message)).await.is_err()
-                {
-                    return "it closed";
-                },
+                Ok(()) = self.lease.changed(), if !unsaid.lease => unsaid.lease = true,
+                // One that does not read keeps nobody here waiting, and is found out by the beats.
+                room = self.outbound.reserve(), if unsaid != Unsaid::default() => {
+                    let Ok(room) = room else {
+                        return "it closed";
+                    };
+                    if std::mem::take(&mut unsaid.draining) {
+                        room.send(Ok(say(from_worker::Say::Draining(wire::Draining {}))));
+                    } else {
+                        unsaid.lease = false;
+                        room.send(Ok(lease(*self.lease.borrow_and_update())));
+                    }
+                }
                 _ = beats.tick() => {
                     if silence.is_too_long() {
                         return "it fell silent";
@@ -120,10 +142,8 @@ impl Session {
                         return "it does not read";
                     }
                 }
-                () = self.shared.draining.cancelled(), if !drain_told => {
-                    drain_told = true;
-                    let draining = say(from_worker::Say::Draining(wire::Draining {}));
-                    let _ = self.outbound.try_send(Ok(draining));
+                () = self.shared.draining.cancelled(), if !drain_heard => {
+                    (drain_heard, unsaid.draining) = (true, true);
                 }
                 () = self.shared.ended.cancelled() => return "this worker ended",
             }
@@ -145,7 +165,7 @@ impl Session {
     }
 }
 
-pub(super) fn lease(lease: Lease) -> wire::FromWorker {
+fn lease(lease: Lease) -> wire::FromWorker {
     say(from_worker::Say::Lease(wire::Lease {
         number: lease.number,
         slots: lease.slots,

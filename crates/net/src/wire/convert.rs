@@ -21,6 +21,7 @@ const LONGEST_ID: usize = 512;
 pub fn to_request(request: &GenerateRequest, frontend: u64) -> wire::GenerateRequest {
     wire::GenerateRequest {
         id: request.id.as_str().to_owned(),
+        nonce: request.nonce,
         frontend,
         prompt: request.prompt.to_vec(),
         answered: request.answered.to_vec(),
@@ -85,6 +86,7 @@ pub fn from_request(request: wire::GenerateRequest) -> Result<GenerateRequest, S
     };
     Ok(GenerateRequest {
         id: RequestId::new(&request.id),
+        nonce: request.nonce,
         prompt: request.prompt.into(),
         answered: request.answered.into(),
         hash_seed: HashSeed::from_bits(request.hash_seed),
@@ -275,14 +277,19 @@ pub fn to_grpc(error: &LinkError) -> Status {
         LinkError::Draining { .. } => Code::FailedPrecondition,
         LinkError::Overloaded { .. } => Code::ResourceExhausted,
         LinkError::TooLarge { .. } => Code::OutOfRange,
-        LinkError::Interrupted { .. } => Code::Aborted,
+        LinkError::Refused { .. } => Code::InvalidArgument,
+        LinkError::Failed { .. } => Code::DataLoss,
+        LinkError::Stalled { .. } | LinkError::Interrupted { .. } => Code::Aborted,
     };
     let message = match error {
         LinkError::Unreachable { detail, .. }
         | LinkError::Overloaded { detail, .. }
         | LinkError::TooLarge { detail, .. }
+        | LinkError::Refused { detail, .. }
+        | LinkError::Failed { detail, .. }
         | LinkError::Interrupted { detail, .. } => detail.clone(),
         LinkError::Draining { .. } => "draining".to_owned(),
+        LinkError::Stalled { quiet, .. } => format!("nothing came for {quiet:?}"),
     };
     Status::new(code, message)
 }
@@ -301,7 +308,9 @@ pub fn from_grpc(worker: WorkerId, status: &Status) -> LinkError {
     match status.code() {
         Code::FailedPrecondition => LinkError::Draining { worker },
         Code::ResourceExhausted => LinkError::Overloaded { worker, detail },
-        Code::OutOfRange | Code::InvalidArgument => LinkError::TooLarge { worker, detail },
+        Code::OutOfRange => LinkError::TooLarge { worker, detail },
+        Code::InvalidArgument => LinkError::Refused { worker, detail },
+        Code::DataLoss => LinkError::Failed { worker, detail },
         Code::Aborted => LinkError::Interrupted { worker, detail },
         Code::Ok
         | Code::Cancelled
@@ -313,7 +322,6 @@ pub fn from_grpc(worker: WorkerId, status: &Status) -> LinkError {
         | Code::Unimplemented
         | Code::Internal
         | Code::Unavailable
-        | Code::DataLoss
         | Code::Unauthenticated => LinkError::Unreachable { worker, detail },
     }
 }
@@ -350,6 +358,7 @@ mod tests {
     #[test]
     fn a_request_arrives_as_it_was_sent() {
         let sent = wire::GenerateRequest {
+            nonce: 77,
             frontend: 9,
             answered: vec![8, 9],
             min_tokens: 1,
@@ -443,6 +452,14 @@ mod tests {
                 detail: detail.clone(),
             },
             LinkError::TooLarge {
+                worker,
+                detail: detail.clone(),
+            },
+            LinkError::Refused {
+                worker,
+                detail: detail.clone(),
+            },
+            LinkError::Failed {
                 worker,
                 detail: detail.clone(),
             },

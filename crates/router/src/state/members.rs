@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use contract::{FrontendLoad, Lease, WorkerCard, WorkerId, WorkerStatus};
+use contract::{FrontendLoad, Lease, Moment, WorkerCard, WorkerId, WorkerStatus};
 
 use crate::feed::Feed;
 use crate::health::Health;
@@ -34,6 +34,10 @@ pub(super) struct Member {
     /// Requests that this frontend may have on it, if the worker says so.
     pub(super) lease: Option<Lease>,
     pub(super) health: Health,
+    /// Times that it was shunned, to know requests from before the last one.
+    pub(super) shuns: u32,
+    /// Requests on it that were there before.
+    pub(super) veterans: u32,
     pub(super) outlook: Outlook,
     pub(super) total_blocks: u32,
     pub(super) incarnation: u64,
@@ -53,12 +57,22 @@ pub(super) struct Profile {
     pub(super) slots: Option<Slots>,
     /// Requests in a row that found much less in the cache than events had confirmed.
     pub(super) contradictions: u32,
+    /// When it was last known to give tokens to anyone.
+    pub(super) progressed: Moment,
 }
 
 impl Member {
     /// Everybody's requests on it.
     pub(super) fn in_flight(&self) -> u32 {
         self.load.in_flight + self.others.in_flight
+    }
+
+    /// A request has failed for a reason that lies with it.
+    pub(super) fn blame(&mut self, now: Moment) {
+        if self.health.failed(now) {
+            self.shuns = self.shuns.wrapping_add(1);
+            self.veterans = self.load.in_flight;
+        }
     }
 
     /// Takes over what has been learned.
@@ -116,6 +130,8 @@ impl Members {
             others: FrontendLoad::default(),
             lease: None,
             health,
+            shuns: 0,
+            veterans: 0,
             outlook: learner.outlook(),
             total_blocks: card.total_blocks,
             incarnation: self.incarnations,
@@ -127,6 +143,7 @@ impl Members {
                 occupancy: Occupancy::default(),
                 slots: learned_slots,
                 contradictions: 0,
+                progressed: Moment::ZERO,
             }),
         });
         slot

@@ -191,6 +191,7 @@ impl State {
         self.reservations.insert(Reservation {
             slot,
             incarnation: member.incarnation,
+            shuns: member.shuns,
             chain: query.chain.into(),
             share,
             started: false,

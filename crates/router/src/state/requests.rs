@@ -3,6 +3,8 @@
 //! Each step settles the books and teaches: what the request was expected to do is compared
 //! with what it does.
 
+use std::time::Duration;
+
 use contract::{BlockHash, Moment};
 
 use super::State;
@@ -24,6 +26,8 @@ const LATE: u32 = 4;
 pub(super) struct Reservation {
     pub(super) slot: usize,
     pub(super) incarnation: u64,
+    /// [`Member::shuns`] when it was placed.
+    pub(super) shuns: u32,
     pub(super) chain: Box<[BlockHash]>,
     pub(super) share: Share,
     pub(super) started: bool,
@@ -60,6 +64,7 @@ impl State {
         {
             member.load.first_token(&mut reservation.share);
             member.health.served(member.slots);
+            member.profile.progressed = now;
             reservation.mark = member.profile.occupancy.mark(now);
             learn_first_token(member, reservation, claim, (cached_tokens, now));
         }
@@ -98,6 +103,9 @@ impl State {
             let during = member.profile.occupancy.since(reservation.mark, now);
             reservation.mark = member.profile.occupancy.mark(now);
             member.profile.learner.progress(tokens, during, now);
+            if tokens > 0 {
+                member.profile.progressed = now;
+            }
             member.heed();
         }
     }
@@ -110,7 +118,21 @@ impl State {
                 .members
                 .tenant(reservation.slot, reservation.incarnation)
         {
-            member.health.failed(now);
+            member.blame(now);
+        }
+    }
+
+    /// Nothing has come for the request for `quiet`. That lies with the worker if nobody else
+    /// got anything either, for the second half of that time at least: what others get is heard
+    /// of with some delay.
+    pub fn stalled(&mut self, claim: &Claim, quiet: Duration, now: Moment) {
+        if let Some(reservation) = self.reservations.get_mut(claim.key)
+            && let Some(member) = self
+                .members
+                .tenant(reservation.slot, reservation.incarnation)
+            && now.since(member.profile.progressed) >= quiet / 2
+        {
+            member.blame(now);
         }
     }
 
@@ -129,6 +151,9 @@ impl State {
         } = &reservation;
         if let Some(member) = self.members.tenant(*slot, *incarnation) {
             member.load.remove(*share);
+            if reservation.shuns != member.shuns {
+                member.veterans = member.veterans.saturating_sub(1);
+            }
             self.active.release(*slot, chain);
             if member.load.in_flight == 0 {
                 // Nothing can be in use. Usually nothing is left; see `active_blocks` for

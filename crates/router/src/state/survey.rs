@@ -200,7 +200,8 @@ pub(super) fn has_room(config: &RouterConfig, member: &Member) -> bool {
 /// Whether its past lets it have another request.
 pub(super) fn is_trusted(member: &Member, now: Moment) -> bool {
     let most = member.health.most(now);
-    most.is_none_or(|most| member.load.in_flight < most)
+    let since = member.load.in_flight.saturating_sub(member.veterans);
+    most.is_none_or(|most| since < most)
 }
 
 /// Blocks that a worker's requests under way use, shared ones counted once.

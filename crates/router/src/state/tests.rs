@@ -16,6 +16,7 @@ use crate::query::{Claim, Placed, RouteError, RouteQuery};
 
 mod late_binding;
 mod model;
+mod stalls;
 
 const BLOCK_SIZE: u32 = 32;
 

@@ -33,8 +33,8 @@ impl Gateway {
         self.state.leave(worker);
     }
 
-    pub(super) fn report(&mut self, worker: WorkerId, status: WorkerStatus) {
-        self.state.report(worker, status);
+    pub(super) fn report(&mut self, worker: WorkerId, status: WorkerStatus, now: Moment) {
+        self.state.report(worker, status, now);
     }
 
     pub(super) fn observe(&mut self, batch: &KvBatch) {

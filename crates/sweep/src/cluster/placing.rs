@@ -111,6 +111,7 @@ impl Cluster {
             key,
             request: GenerateRequest {
                 id: request.id.clone(),
+                nonce: 0,
                 prompt: request.prompt.clone(),
                 answered: std::sync::Arc::default(),
                 hash_seed: HashSeed::BASE,

@@ -131,3 +131,32 @@ fn a_search_gives_a_mode_up_after_three_failures_in_a_row() {
     assert_eq!(summary.failed_below["kv"], [20, 30]);
     assert_eq!(summary.highest["random"], None);
 }
+
+#[test]
+fn a_request_counts_only_if_it_was_answered_and_in_time() {
+    let check = |felt: serde_json::Value, expected: bool| {
+        let mut record = serde_json::json!({
+            "conversation_id": "c", "conversation": 0, "turn": 0, "turns": 1,
+            "turn_type": "initial", "attempt": 0, "due_s": 0.0, "sent_s": 0.0, "ended_s": 1.0,
+            "dispatch_lag_ms": 0.0,
+        });
+        for (name, value) in felt.as_object().unwrap() {
+            record[name] = value.clone();
+        }
+        let record = serde_json::from_value(record).unwrap();
+        for text in ["ttft_p95=600ms,tpot_p95=60ms", "tpot_p95=60ms"] {
+            assert_eq!(objectives(text).met_by(&record), expected, "{text}: {felt}");
+        }
+    };
+    use serde_json::json;
+    check(
+        json!({ "ttft_ms": 500.0, "tpot_ms": 50.0, "e2e_ms": 900.0 }),
+        true,
+    );
+    check(
+        json!({ "ttft_ms": 500.0, "tpot_ms": 70.0, "e2e_ms": 900.0 }),
+        false,
+    );
+    check(json!({ "ttft_ms": 500.0, "e2e_ms": 500.0 }), true);
+    check(json!({ "e2e_ms": 5.0 }), false);
+}

@@ -75,6 +75,11 @@ metrics! {
         WORKER,
         "Running requests sent back to the queue for want of blocks.",
     );
+    ENGINE_RECOMPUTED_TOKENS_TOTAL = Metric::counter(
+        "homing_engine_recomputed_tokens_total",
+        WORKER,
+        "Tokens that requests had computed before they were sent back to the queue, and computed again.",
+    );
     ENGINE_WAITING_REQUESTS = Metric::gauge(
         "homing_engine_waiting_requests",
         WORKER,

@@ -12,6 +12,7 @@ use super::*;
 fn generate_request() -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("r"),
+        nonce: 0,
         prompt: Arc::from([1, 2, 3]),
         answered: Arc::from([]),
         hash_seed: HashSeed::BASE,

@@ -28,6 +28,7 @@ fn say(world: &mut World, (tokens, drafted): Said<'_>) {
             logprobs: Vec::new(),
             drafted,
         }],
+        failed: Vec::new(),
         draft_time: Duration::from_millis(drafted as u64),
         verify_time: Duration::from_millis(if drafted > 0 { 7 } else { 0 }),
     };

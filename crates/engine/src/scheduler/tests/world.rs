@@ -35,6 +35,7 @@ pub(super) fn limits() -> Limits {
 pub(super) fn request(prompt: &[TokenId], max_tokens: u32) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("test"),
+        nonce: 0,
         prompt: prompt.into(),
         answered: std::sync::Arc::default(),
         hash_seed: HashSeed::BASE,

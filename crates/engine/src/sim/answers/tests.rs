@@ -16,6 +16,7 @@ const LENGTHS: AnswerLength = AnswerLength {
 fn request(prompt: &[TokenId]) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("test"),
+        nonce: 0,
         prompt: prompt.into(),
         answered: std::sync::Arc::default(),
         hash_seed: HashSeed::BASE,

@@ -315,7 +315,7 @@ fn slots_that_the_card_does_not_tell_are_learned() {
         waiting: 3,
         ..WorkerStatus::default()
     };
-    state.report(WorkerId(1), waiting);
+    state.report(WorkerId(1), waiting, at(0));
     assert_eq!(
         view(&state, 1).learned.slots,
         (f64::from(raised) * 0.9) as u32
