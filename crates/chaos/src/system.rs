@@ -261,6 +261,7 @@ fn front(scene: &Scene, mode: &str, clock: Clock, tasks: &TaskTracker) -> Front 
         max_requests: 1000,
         max_body_bytes: 1 << 20,
         max_queue_wait: None,
+        trust_priority: false,
         access: Access::Open,
         api_keys: None,
         block_size: scene.profile.block_size as usize,

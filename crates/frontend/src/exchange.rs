@@ -4,9 +4,7 @@
 //! out, so the walk is written once. Everything that a request holds (its place inside, its
 //! record, its workers) hangs on the [`Exchange`] and goes with it.
 
-use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -22,17 +20,16 @@ use tracing::debug;
 use crate::App;
 use crate::admission::Permit;
 use crate::answer::{Answer, answer_id};
+use crate::caller::Caller;
 use crate::error::ApiError;
+use crate::keys::KeyPermit;
 use crate::metrics::{Endpoint, RequestRecord, Stage};
-use crate::pipeline::Urgency;
 use crate::{collect, stream};
 
 /// Bodies above this size are tokenised off the event loop: they take milliseconds.
 const LARGE_BODY: usize = 256 << 10;
 
 pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-static PRIORITY: HeaderName = HeaderName::from_static("x-request-priority");
-static TIMEOUT: HeaderName = HeaderName::from_static("x-request-timeout-ms");
 static WORKER: HeaderName = HeaderName::from_static("x-homing-worker");
 static SIMULATED: HeaderName = HeaderName::from_static("x-homing-simulated");
 
@@ -50,8 +47,11 @@ pub(crate) struct Exchange {
     pub(crate) extensions: Extensions,
     pub(crate) id: String,
     pub(crate) created: u64,
-    _permit: Permit,
+    _permits: Permits,
 }
+
+/// A place inside, and one among the requests of its key.
+type Permits = (Permit, Option<KeyPermit>);
 
 /// Either kind of request.
 enum Asked {
@@ -132,7 +132,7 @@ async fn answer(
     let arrived = app.clock.now();
     let mut streaming = false;
     let admitted = async {
-        let urgency = urgency(headers, app.max_queue_wait)?;
+        let caller = Caller::of(&app, headers)?;
         check_media_type(headers)?;
         let body = read(body, app.max_body_bytes).await?;
         let asked = Asked::parse(endpoint, &body)?;
@@ -140,9 +140,10 @@ async fn answer(
         if asked.model() != app.model.as_str() {
             return Err(ApiError::unknown_model(asked.model(), app.model.as_str()));
         }
-        Ok(((asked, urgency), body.len(), app.admission.admit()?))
+        let permits = (app.admission.admit()?, caller.enter(&app)?);
+        Ok(((asked, caller), body.len(), permits))
     };
-    let (asked, size, permit) = match admitted.await {
+    let (asked, size, permits) = match admitted.await {
         Ok(admitted) => admitted,
         Err(error) => {
             app.metrics.refused(endpoint, streaming, error.error_type());
@@ -152,7 +153,7 @@ async fn answer(
     let record = RequestRecord::begin(&app.metrics, endpoint, streaming, arrived);
     match serve(&app, asked, size, request_id).await {
         Ok(served) => {
-            let exchange = Exchange::new(app, endpoint, (record, permit), served);
+            let exchange = Exchange::new(app, endpoint, (record, permits), served);
             Ok(exchange.respond(streaming).await)
         }
         Err(error) => {
@@ -171,7 +172,7 @@ struct Served {
 
 async fn serve(
     app: &Arc<App>,
-    (asked, urgency): (Asked, Urgency),
+    (asked, caller): (Asked, Caller),
     size: usize,
     request_id: &RequestId,
 ) -> Result<Served, ApiError> {
@@ -190,9 +191,10 @@ async fn serve(
         (asked, prepared)
     };
     app.metrics.stage(Stage::Prepare, app.clock.now() - began);
-    let replies = prepared?
-        .into_iter()
-        .map(|prepared| app.pipeline.serve(request_id, prepared, urgency));
+    let replies = prepared?.into_iter().map(|mut prepared| {
+        prepared.hash_seed = caller.seed(prepared.hash_seed);
+        app.pipeline.serve(request_id, prepared, caller.urgency)
+    });
     let answers = (0..)
         .zip(try_join_all(replies).await?)
         .map(|(index, reply)| {
@@ -217,7 +219,7 @@ impl Exchange {
     fn new(
         app: Arc<App>,
         endpoint: Endpoint,
-        (record, permit): (RequestRecord, Permit),
+        (record, permits): (RequestRecord, Permits),
         served: Served,
     ) -> Self {
         for answer in &served.answers {
@@ -238,7 +240,7 @@ impl Exchange {
             include_usage: served.options.include_usage,
             continuous_usage: served.options.continuous_usage_stats,
             extensions: served.options.extensions,
-            _permit: permit,
+            _permits: permits,
         }
     }
 
@@ -277,30 +279,6 @@ fn request_id(headers: &HeaderMap) -> RequestId {
         Some(id) if !id.is_empty() && id.len() <= 256 => RequestId::new(id),
         _ => RequestId::new(&answer_id("req-")),
     }
-}
-
-/// What the client says about waiting, over what the server allows by default.
-fn urgency(headers: &HeaderMap, max_wait: Option<Duration>) -> Result<Urgency, ApiError> {
-    let timeout: Option<u64> = number(headers, &TIMEOUT)?;
-    Ok(Urgency {
-        priority: number(headers, &PRIORITY)?.unwrap_or(0),
-        deadline: timeout.map(Duration::from_millis).or(max_wait),
-    })
-}
-
-fn number<T: FromStr>(headers: &HeaderMap, name: &HeaderName) -> Result<Option<T>, ApiError> {
-    let Some(value) = headers.get(name) else {
-        return Ok(None);
-    };
-    let parsed = value
-        .to_str()
-        .ok()
-        .and_then(|text| text.trim().parse().ok());
-    let Some(parsed) = parsed else {
-        let message = format!("The header `{name}` must be a whole number, not {value:?}.");
-        return Err(ApiError::new(StatusCode::BAD_REQUEST, message).param(name.as_str()));
-    };
-    Ok(Some(parsed))
 }
 
 /// A body without a declared type is taken for JSON, as curl-minded people expect.

@@ -17,7 +17,7 @@ use contract::{
     TokenId, WorkerId,
 };
 use preprocess::Prepared;
-use router::{RouteError, Router};
+use router::{Identity, RouteError, Router};
 use tokio::time::{Instant, Sleep};
 
 use crate::fleet::Fleet;
@@ -32,10 +32,13 @@ const PROGRESS_TOKENS: u32 = 32;
 /// How a request is treated while it waits for a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Urgency {
+    /// Who waits, among others who do.
+    pub(crate) identity: Identity,
     /// The higher goes first; 0 is ordinary.
     pub(crate) priority: i32,
-    /// Refused at once if it is expected to wait longer.
-    pub(crate) deadline: Option<Duration>,
+    /// How long it may still wait, all its waits together: what a worker that failed it took is
+    /// not counted.
+    pub(crate) patience: Option<Duration>,
 }
 
 /// Why the fleet did not serve a request.

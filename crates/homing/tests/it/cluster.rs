@@ -94,6 +94,7 @@ impl Cluster {
             max_requests: 1000,
             max_body_bytes: 1 << 20,
             max_queue_wait: None,
+            trust_priority: false,
             access: Access::Open,
             api_keys: None,
             block_size: profile.block_size as usize,

@@ -5,7 +5,7 @@
 
 use contract::{GenerateRequest, HashSeed, RequestId, Sampling, token_stream};
 use loadgen::{Ending, Failure};
-use router::{Claim, RouteQuery};
+use router::{Claim, Identity, RouteQuery};
 
 use super::requests::{Placed, Record, Request};
 use super::worker::{Parcel, VirtualWorker};
@@ -87,12 +87,18 @@ impl Cluster {
             prompt_tokens: request.prompt.len() as u32,
             chain: &request.chain,
             excluded: &request.failed,
+            identity: Identity::default(),
             priority: 0,
             deadline: None,
         };
         match self.gateway.place(key, &query, self.now) {
             Ok(Some(claim)) => self.dispatch(key, claim),
-            Ok(None) => {}
+            Ok(None) => {
+                for displaced in self.gateway.displaced(self.now) {
+                    let failure = Failure::refused(429, "all workers and their queues are full");
+                    self.give_up(displaced, Ending::Failed, failure);
+                }
+            }
             Err(_) => self.give_up(key, Ending::Failed, no_worker()),
         }
     }
