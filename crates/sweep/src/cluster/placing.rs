@@ -5,7 +5,7 @@
 
 use contract::{GenerateRequest, HashSeed, RequestId, Sampling, token_stream};
 use loadgen::{Ending, Failure};
-use router::{Claim, Identity, RouteQuery};
+use router::{Claim, RouteQuery};
 
 use super::requests::{Placed, Record, Request};
 use super::worker::{Parcel, VirtualWorker};
@@ -55,6 +55,7 @@ impl Cluster {
         let Ask {
             tag,
             label,
+            identity,
             prompt,
             chain,
             limits,
@@ -66,6 +67,7 @@ impl Cluster {
             id: RequestId::new(&self.sent.to_string()),
             tag,
             label,
+            identity,
             prompt,
             chain,
             answer: Vec::with_capacity(limits.max_tokens as usize),
@@ -87,7 +89,7 @@ impl Cluster {
             prompt_tokens: request.prompt.len() as u32,
             chain: &request.chain,
             excluded: &request.failed,
-            identity: Identity::default(),
+            identity: request.identity,
             priority: 0,
             deadline: None,
         };
