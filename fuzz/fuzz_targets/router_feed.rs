@@ -18,7 +18,7 @@ use contract::{
 use homing_fuzz::input::Input;
 use libfuzzer_sys::fuzz_target;
 use router::{
-    BlockWeights, Claim, Mode, ModeName, Placed, RouteQuery, RouterConfig, State, Ticket,
+    Identity, BlockWeights, Claim, Mode, ModeName, Placed, RouteQuery, RouterConfig, State, Ticket,
 };
 
 const BLOCK_SIZE: u32 = 16;
@@ -122,12 +122,23 @@ impl Play {
             prompt_tokens: (u32::from(blocks) * BLOCK_SIZE + rest % BLOCK_SIZE).max(1),
             chain: &chain,
             excluded: &excluded[..usize::from(rest >> 7 != 0)],
+            identity: Identity {
+                tenant: u64::from(way % 3),
+                share: 1 + u32::from(way % 4),
+                session: u64::from(way % 5),
+            },
             priority: (rest >> 4 & 3) as i32,
-            deadline: (rest >> 6 & 1 != 0).then(|| Duration::from_millis(input.number())),
+            deadline: (rest >> 6 & 1 != 0)
+                .then(|| self.now + Duration::from_millis(input.number())),
         };
         match self.state.place(&query, self.now) {
             Ok(Placed::Now(claim)) => self.claims.push(claim),
-            Ok(Placed::Waiting(ticket)) => assert!(self.tickets.insert(ticket)),
+            Ok(Placed::Waiting(ticket)) => {
+                assert!(self.tickets.insert(ticket));
+                for (ticket, _) in self.state.displaced(self.now) {
+                    assert!(self.tickets.remove(&ticket));
+                }
+            }
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }

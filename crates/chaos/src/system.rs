@@ -302,6 +302,7 @@ fn front(
         max_requests: 1000,
         max_body_bytes: 1 << 20,
         max_queue_wait: None,
+        trust_priority: false,
         access: Access::Open,
         api_keys: None,
         block_size: scene.profile.block_size as usize,

@@ -68,43 +68,6 @@ impl Access {
     }
 }
 
-/// The keys that clients may use.
-#[derive(Clone, Default)]
-pub struct ApiKeys(Vec<String>);
-
-impl fmt::Debug for ApiKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ApiKeys({})", self.0.len())
-    }
-}
-
-impl ApiKeys {
-    /// One key a line; empty lines and lines that begin with `#` are left out.
-    pub fn parse(text: &str) -> Self {
-        let lines = text.lines().map(str::trim);
-        let keys = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-        Self(keys.map(str::to_owned).collect())
-    }
-
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether a request's `authorization` header carries one of the keys. Looks at all of
-    /// them, so that the time taken does not tell which.
-    pub fn allow(&self, authorization: Option<&[u8]>) -> bool {
-        let Some(sent) = authorization.and_then(|value| value.strip_prefix(b"Bearer ")) else {
-            return false;
-        };
-        let matches = |key: &String| equal_in_constant_time(sent, key.as_bytes());
-        self.0.iter().fold(false, |found, key| found | matches(key))
-    }
-}
-
 /// Whether the page that asks came from the host that is asked.
 fn is_own(origin: &[u8], host: Option<&[u8]>) -> bool {
     let authority = [b"http://".as_slice(), b"https://"]
@@ -178,23 +141,6 @@ mod tests {
         let access = Access::Token("secret".to_owned());
         let sent = ("authorization", "Bearer secret");
         assert_eq!(check(&access, &[sent, ("origin", "http://other")]), Ok(()));
-    }
-
-    #[test]
-    fn one_of_several_keys_is_enough_and_none_is_not() {
-        let keys = ApiKeys::parse("# people\n sk-one \n\nsk-two\n");
-        assert_eq!(keys.len(), 2);
-        for (sent, allowed) in [
-            (Some("Bearer sk-one"), true),
-            (Some("Bearer sk-two"), true),
-            (Some("Bearer sk-three"), false),
-            (Some("Bearer # people"), false),
-            (Some("sk-one"), false),
-            (None, false),
-        ] {
-            assert_eq!(keys.allow(sent.map(str::as_bytes)), allowed, "{sent:?}");
-        }
-        assert!(!format!("{keys:?}").contains("sk-"));
     }
 
     #[test]

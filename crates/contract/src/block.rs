@@ -56,6 +56,13 @@ impl HashSeed {
         Self(seed)
     }
 
+    /// Further apart: by a salt that is not the request's to choose. Not the same as any salt
+    /// that a request may send.
+    #[must_use]
+    pub fn within(self, salt: &str) -> Self {
+        Self(self.0.wrapping_add(xxh3_64_with_seed(salt.as_bytes(), 2)))
+    }
+
     /// As it travels.
     pub const fn to_bits(self) -> u64 {
         self.0

@@ -27,7 +27,7 @@ pub mod random;
 pub mod token_stream;
 pub mod worker;
 
-pub use access::{Access, ApiKeys, Denied};
+pub use access::{Access, Denied};
 pub use block::{BlockHash, HASH_VERSION, HashSeed, LocalHash, block_chain, block_chain_ahead};
 pub use cause::whole_story;
 pub use generate::{

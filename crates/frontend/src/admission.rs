@@ -14,6 +14,8 @@ pub(crate) enum Refusal {
     Draining,
     #[error("the server already holds {limit} requests")]
     Full { limit: usize },
+    #[error("this API key already has {limit} requests under way")]
+    KeyFull { limit: usize },
 }
 
 #[derive(Debug)]
@@ -55,6 +57,11 @@ impl Admission {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.draining.load(Ordering::Acquire)
+    }
+
+    /// Requests that may be inside.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
     }
 
     pub(crate) fn inside(&self) -> usize {

@@ -34,6 +34,7 @@ use tracing::warn;
 
 use crate::admission::Permit;
 use crate::journey::{DispatchError, Journey, Leg};
+use crate::keys::KeyPermit;
 use crate::metrics::{ErrorType, Migration, RequestRecord, TokenTimes};
 use crate::pipeline::Pipeline;
 use crate::reply::{Begun, ReplyError, ReplySender};
@@ -51,8 +52,11 @@ pub(crate) struct Common {
     pub(crate) explain: bool,
     pub(crate) siblings: Siblings,
     /// Of the whole request: it is inside until its last prompt's answer has been read.
-    pub(crate) _permit: Permit,
+    pub(crate) _permits: Permits,
 }
+
+/// A place inside, and one among the requests of its key.
+pub(crate) type Permits = (Permit, Option<KeyPermit>);
 
 /// One prompt on its way.
 #[derive(Debug)]

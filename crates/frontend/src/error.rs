@@ -166,6 +166,9 @@ impl From<Refusal> for ApiError {
             Refusal::Full { .. } => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, message).code("server_full")
             }
+            Refusal::KeyFull { .. } => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, message).code("key_limit")
+            }
         }
         .retry_after(RETRY_SOON)
     }
@@ -185,6 +188,12 @@ impl From<DispatchError> for ApiError {
                 "All workers and their queues are full.",
             )
             .code("workers_full")
+            .retry_after(retry_after),
+            DispatchError::Route(RouteError::QueueTimeout { retry_after }) => Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "No worker had a place for the request within the time that it may wait.",
+            )
+            .code("queue_timeout")
             .retry_after(retry_after),
             DispatchError::Failed {
                 source: LinkError::TooLarge { detail, .. },

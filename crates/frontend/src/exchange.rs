@@ -4,9 +4,7 @@
 //! out, so the walk is written once. Everything that a request holds (its place inside, its
 //! record, its workers) hangs on the [`Exchange`] and goes with it.
 
-use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -19,21 +17,18 @@ use preprocess::{Prepared, Preprocessor};
 use tracing::debug;
 
 use crate::App;
-use crate::admission::Permit;
 use crate::answer::{Answer, answer_id, one_begins};
-use crate::drive::{Common, Siblings};
+use crate::caller::Caller;
+use crate::drive::{Common, Permits, Siblings};
 use crate::error::ApiError;
 use crate::logprobs::Gathered;
 use crate::metrics::{Endpoint, RequestRecord, Stage};
-use crate::pipeline::Urgency;
 use crate::{collect, stream};
 
 /// Bodies above this size are tokenised off the event loop: they take milliseconds.
 const LARGE_BODY: usize = 256 << 10;
 
 pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-static PRIORITY: HeaderName = HeaderName::from_static("x-request-priority");
-static TIMEOUT: HeaderName = HeaderName::from_static("x-request-timeout-ms");
 static WORKER: HeaderName = HeaderName::from_static("x-homing-worker");
 static SIMULATED: HeaderName = HeaderName::from_static("x-homing-simulated");
 
@@ -132,7 +127,7 @@ async fn answer(
     let arrived = app.clock.now();
     let mut streaming = false;
     let admitted = async {
-        let urgency = urgency(headers, app.max_queue_wait)?;
+        let caller = Caller::of(&app, headers)?;
         check_media_type(headers)?;
         let body = read(body, app.max_body_bytes).await?;
         let asked = Asked::parse(endpoint, &body)?;
@@ -140,9 +135,10 @@ async fn answer(
         if asked.model() != app.model.as_str() {
             return Err(ApiError::unknown_model(asked.model(), app.model.as_str()));
         }
-        Ok(((asked, urgency), body.len(), app.admission.admit()?))
+        let permits = (app.admission.admit()?, caller.enter(&app)?);
+        Ok(((asked, caller), body.len(), permits))
     };
-    let (asked, size, permit) = match admitted.await {
+    let (asked, size, permits) = match admitted.await {
         Ok(admitted) => admitted,
         Err(error) => {
             app.metrics.refused(endpoint, streaming, error.error_type());
@@ -151,7 +147,7 @@ async fn answer(
     };
     let record = RequestRecord::begin(&app.metrics, endpoint, streaming, arrived);
     let answered = async {
-        let served = serve(&app, endpoint, asked, (size, request_id), (&record, permit)).await?;
+        let served = serve(&app, endpoint, asked, (size, request_id), (&record, permits)).await?;
         let exchange = Exchange::new(Arc::clone(&app), endpoint, Arc::clone(&record), served);
         exchange.respond(streaming).await
     };
@@ -170,9 +166,9 @@ struct Served {
 async fn serve(
     app: &Arc<App>,
     endpoint: Endpoint,
-    (asked, urgency): (Asked, Urgency),
+    (asked, caller): (Asked, Caller),
     (size, request_id): (usize, &RequestId),
-    (record, permit): (&Arc<RequestRecord>, Permit),
+    (record, permits): (&Arc<RequestRecord>, Permits),
 ) -> Result<Served, ApiError> {
     let began = app.clock.now();
     let (asked, prepared) = if size > LARGE_BODY {
@@ -194,15 +190,17 @@ async fn serve(
         record: Arc::clone(record),
         explain: options.extensions.routing,
         siblings: Siblings::default(),
-        _permit: permit,
+        _permits: permits,
     });
     let echoed = matches!(&asked, Asked::Completion(request) if request.echo);
-    let begin = |(index, prepared): (u32, Prepared)| {
+    let begin = |(index, mut prepared): (u32, Prepared)| {
+        prepared.hash_seed = caller.seed(prepared.hash_seed);
         let tokenizer = app.preprocessor.tokenizer();
         let prompt = echoed.then(|| Arc::clone(&prepared.prompt));
         let logprobs = Gathered::new(endpoint, tokenizer, prompt);
         let text = app.preprocessor.text_stream(&options.stop);
-        let reply = app.pipeline.serve(request_id, prepared, urgency, &common);
+        let reply = app.pipeline
+            .serve(request_id, prepared, caller.urgency, &common);
         Answer::new(index, reply, text, logprobs)
     };
     let mut answers: Vec<Answer> = (0..).zip(prepared?).map(begin).collect();
@@ -277,30 +275,6 @@ fn request_id(headers: &HeaderMap) -> RequestId {
         Some(id) if !id.is_empty() && id.len() <= 256 => RequestId::new(id),
         _ => RequestId::new(&answer_id("req-")),
     }
-}
-
-/// What the client says about waiting, over what the server allows by default.
-fn urgency(headers: &HeaderMap, max_wait: Option<Duration>) -> Result<Urgency, ApiError> {
-    let timeout: Option<u64> = number(headers, &TIMEOUT)?;
-    Ok(Urgency {
-        priority: number(headers, &PRIORITY)?.unwrap_or(0),
-        deadline: timeout.map(Duration::from_millis).or(max_wait),
-    })
-}
-
-fn number<T: FromStr>(headers: &HeaderMap, name: &HeaderName) -> Result<Option<T>, ApiError> {
-    let Some(value) = headers.get(name) else {
-        return Ok(None);
-    };
-    let parsed = value
-        .to_str()
-        .ok()
-        .and_then(|text| text.trim().parse().ok());
-    let Some(parsed) = parsed else {
-        let message = format!("The header `{name}` must be a whole number, not {value:?}.");
-        return Err(ApiError::new(StatusCode::BAD_REQUEST, message).param(name.as_str()));
-    };
-    Ok(Some(parsed))
 }
 
 /// A body without a declared type is taken for JSON, as curl-minded people expect.

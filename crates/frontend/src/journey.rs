@@ -139,6 +139,7 @@ impl Journey {
         let hopes = match error {
             RouteError::NoWorker => self.failures > 0,
             RouteError::Saturated { .. } => failure.is_some_and(LinkError::blames_worker),
+            RouteError::QueueTimeout { .. } => false,
         };
         hopes && self.waited < PATIENCE
     }
@@ -179,7 +180,7 @@ impl Journey {
     }
 
     /// Waits while every worker is full, in a mode that binds late.
-    async fn place(&self) -> Result<Placement, RouteError> {
+    async fn place(&mut self) -> Result<Placement, RouteError> {
         let Pipeline {
             router,
             metrics,
@@ -192,11 +193,18 @@ impl Journey {
             prompt_tokens: (self.request.prompt.len() + self.request.answered.len()) as u32,
             chain: &self.chain,
             excluded: &self.failed,
+            identity: self.urgency.identity,
             priority: self.urgency.priority,
-            deadline: self.urgency.deadline,
+            deadline: self.urgency.patience.map(|patience| began + patience),
         };
         let placement = router.route(&query).await;
-        metrics.stage(Stage::Route, clock.now() - began);
+        let waited = clock.now() - began;
+        metrics.stage(Stage::Route, waited);
+        let left = self
+            .urgency
+            .patience
+            .map(|left| left.saturating_sub(waited));
+        self.urgency.patience = left;
         placement
     }
 

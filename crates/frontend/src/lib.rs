@@ -9,6 +9,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`exchange`] | one HTTP request's walk, the same for chat and completions |
+//! | [`caller`], [`keys`] | who asks, and what they may |
 //! | [`pipeline`] | what serves: router, workers, limits; a prompt becomes a reply |
 //! | [`drive`] | the task that reads a worker for a client, to the answer's end |
 //! | [`reply`] | the buffer between that task and whoever sends |
@@ -27,6 +28,7 @@
 
 mod admission;
 mod answer;
+mod caller;
 mod collect;
 mod control;
 mod drive;
@@ -34,6 +36,7 @@ mod error;
 mod exchange;
 mod fleet;
 mod journey;
+mod keys;
 mod logprobs;
 mod metrics;
 mod pipeline;
@@ -55,9 +58,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use transport::Changes;
 
-pub use contract::{Access, ApiKeys};
+pub use contract::Access;
 
 pub use crate::control::{FleetCommand, FleetError, RouterChange, offending_field, random_token};
+pub use crate::keys::{ApiKeys, KeyFileError, KeyRing};
 pub use crate::service::serve;
 
 use crate::admission::Admission;
@@ -71,12 +75,14 @@ pub struct FrontendConfig {
     /// Requests held at once, whatever their state.
     pub max_requests: usize,
     pub max_body_bytes: usize,
-    /// A request that is expected to wait longer for a worker is refused at once, unless it
-    /// says otherwise itself.
+    /// A request that is expected to wait longer for a worker is refused at once, and one that
+    /// has waited so long leaves the queue. It may ask for less time, not for more.
     pub max_queue_wait: Option<Duration>,
+    /// Whether the priority that a client asks for counts, where no key says how far it may go.
+    pub trust_priority: bool,
     pub access: Access,
     /// With keys, whoever asks for an answer must have one of them.
-    pub api_keys: Option<ApiKeys>,
+    pub api_keys: Option<KeyRing>,
     /// Tokens per block, the same as the workers'.
     pub block_size: usize,
     /// How blocks are named, likewise.
@@ -131,9 +137,10 @@ struct App {
     registry: Registry,
     clock: Clock,
     access: Access,
-    api_keys: Option<ApiKeys>,
+    api_keys: Option<KeyRing>,
     max_body_bytes: usize,
     max_queue_wait: Option<Duration>,
+    trust_priority: bool,
     fleet_commands: Option<mpsc::Sender<FleetCommand>>,
 }
 
@@ -199,6 +206,7 @@ impl Frontend {
                 api_keys: config.api_keys,
                 max_body_bytes: config.max_body_bytes,
                 max_queue_wait: config.max_queue_wait,
+                trust_priority: config.trust_priority,
                 fleet_commands: parts.fleet_commands,
             }),
         }

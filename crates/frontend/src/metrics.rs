@@ -211,6 +211,15 @@ impl FrontendMetrics {
         );
     }
 
+    /// A request came with the key of that name.
+    pub(crate) fn key_asked(&self, name: &str, admitted: bool) {
+        let outcome = if admitted { "admitted" } else { "limited" };
+        let labels = [name, outcome];
+        self.registry
+            .counter(&catalog::FRONTEND_KEY_REQUESTS_TOTAL, &labels)
+            .inc();
+    }
+
     /// Counts a request that ended before it was admitted.
     pub(crate) fn refused(&self, endpoint: Endpoint, streaming: bool, error: ErrorType) {
         self.count(endpoint, streaming, Some(error));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use contract::{Clock, GenerateRequest, Hashing, RequestId};
 use preprocess::Prepared;
-use router::Router;
+use router::{Identity, Router};
 use tokio_util::task::TaskTracker;
 
 use crate::drive::{Common, Drive};
@@ -20,10 +20,13 @@ use crate::reply::Reply;
 /// How a request is treated while it waits for a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Urgency {
+    /// Who waits, among others who do.
+    pub(crate) identity: Identity,
     /// The higher goes first; 0 is ordinary.
     pub(crate) priority: i32,
-    /// Refused at once if it is expected to wait longer.
-    pub(crate) deadline: Option<Duration>,
+    /// How long it may still wait, all its waits together: what a worker that failed it took is
+    /// not counted.
+    pub(crate) patience: Option<Duration>,
 }
 
 /// What bounds a journey.

@@ -1,6 +1,7 @@
 //! The same system on several machines: `homing frontend` and `homing worker`.
 
 pub(crate) mod frontend;
+mod keys;
 mod membership;
 pub(crate) mod worker;
 

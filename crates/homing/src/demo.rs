@@ -170,7 +170,8 @@ impl System {
         let config = FrontendConfig {
             max_requests: args.limits.max_requests,
             max_body_bytes: args.limits.max_body_bytes,
-            max_queue_wait: args.routing.max_queue_wait,
+            max_queue_wait: Some(args.routing.max_queue_wait),
+            trust_priority: args.routing.trust_priority_header,
             access: access.clone(),
             api_keys: None,
             block_size: backend.block_size() as usize,

@@ -32,6 +32,7 @@ pub(crate) struct RouterMetrics {
     reasons: BTreeMap<&'static str, Counter>,
     no_worker: Counter,
     saturated: Counter,
+    queue_timeout: Counter,
     queue_wait: Histogram,
     hot_spread: Counter,
     index_blocks: Gauge,
@@ -51,6 +52,7 @@ impl RouterMetrics {
             reasons: BTreeMap::new(),
             no_worker: rejections("no_worker"),
             saturated: rejections("saturated"),
+            queue_timeout: rejections("queue_timeout"),
             queue_wait: registry.histogram(&catalog::ROUTER_QUEUE_WAIT_SECONDS, &[]),
             hot_spread: registry.counter(&catalog::ROUTER_HOT_SPREAD_TOTAL, &[]),
             index_blocks: registry.gauge(&catalog::ROUTER_INDEX_BLOCKS, &[]),
@@ -110,6 +112,7 @@ impl RouterMetrics {
         match error {
             RouteError::NoWorker => self.no_worker.inc(),
             RouteError::Saturated { .. } => self.saturated.inc(),
+            RouteError::QueueTimeout { .. } => self.queue_timeout.inc(),
         }
     }
 

@@ -22,11 +22,36 @@ pub struct RouteQuery<'a> {
     pub chain: &'a [BlockHash],
     /// Workers on which the request has failed already.
     pub excluded: &'a [WorkerId],
+    /// On whose behalf: those who wait share slots fairly.
+    pub identity: Identity,
     /// Among requests that wait, the higher goes first. 0 is ordinary.
     pub priority: i32,
-    /// How long the request may wait for a worker. If it is expected to wait longer it is
-    /// refused at once.
-    pub deadline: Option<Duration>,
+    /// Until when the request may wait for a worker. It is refused at once if it is expected
+    /// to wait longer, and leaves the queue when the time has come.
+    pub deadline: Option<Moment>,
+}
+
+/// Who asks, as far as sharing goes. Whether it is true is the caller's business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// Who is served beside others; 0 is everyone without a name.
+    pub tenant: u64,
+    /// The tenant's weight beside the others'. Not 0.
+    pub share: u32,
+    /// Which of the tenant's sessions, which share the tenant's part alike; 0 is all that name
+    /// none.
+    pub session: u64,
+}
+
+impl Default for Identity {
+    /// Nobody in particular.
+    fn default() -> Self {
+        Self {
+            tenant: 0,
+            share: 1,
+            session: 0,
+        }
+    }
 }
 
 impl RouteQuery<'_> {
@@ -54,6 +79,8 @@ pub enum RouteError {
     NoWorker,
     #[error("all workers are full; a place is expected in {} s", retry_after.as_secs_f64().ceil())]
     Saturated { retry_after: Duration },
+    #[error("no worker had a place in time; one is expected in {} s", retry_after.as_secs_f64().ceil())]
+    QueueTimeout { retry_after: Duration },
 }
 
 /// A place on a worker. Opens its reservation once; copies of a used claim do nothing.

@@ -78,8 +78,8 @@ impl Router {
     }
 
     /// Chooses a worker and reserves a place on it. Waits only in a mode that binds late,
-    /// while every worker that may take the request is full; dropping the future then gives
-    /// the turn up.
+    /// while every worker that may take the request is full, and not beyond its deadline;
+    /// dropping the future then gives the turn up.
     pub async fn route(&self, query: &RouteQuery<'_>) -> Result<Placement, RouteError> {
         match self.try_route(query)? {
             Routed::Placed(placement) => Ok(placement),
@@ -113,7 +113,16 @@ impl Router {
                 }
                 Ok(Routed::Placed(self.placement(claim)))
             }
-            Placed::Waiting(ticket) => Ok(Routed::Waiting(waiters.enter(self, ticket))),
+            Placed::Waiting(ticket) => {
+                let deadline = query.deadline;
+                let turn = waiters.enter(self, (ticket, deadline));
+                let displaced = guarded.displace(began);
+                drop(guarded);
+                for bound in displaced {
+                    bound.tell(self);
+                }
+                Ok(Routed::Waiting(turn))
+            }
         }
     }
 
@@ -315,6 +324,16 @@ impl Router {
 }
 
 impl Guarded {
+    /// Those who had to make place in the queue for the one who came last.
+    fn displace(&mut self, now: Moment) -> Vec<Bound> {
+        let displaced = self.state.displaced(now);
+        let told = displaced.into_iter().filter_map(|(ticket, error)| {
+            self.metrics.refused(&error);
+            self.waiters.leave(ticket, Err(error))
+        });
+        told.collect()
+    }
+
     /// Hands all the room there is to those who wait.
     fn serve(&mut self, clock: Clock) -> Vec<Bound> {
         let mut bound = Vec::new();

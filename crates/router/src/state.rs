@@ -40,7 +40,7 @@ use crate::learn::{Learner, Priors};
 use crate::mode::Mode;
 use crate::policy::Policy;
 use crate::prefix_index::PrefixIndex;
-use crate::queue::Queue;
+use crate::queue::{Queue, Ticket};
 use crate::reservations::Reservations;
 use members::{Member, Members};
 use requests::Reservation;
@@ -142,6 +142,8 @@ pub struct State {
     reservations: Reservations<Reservation>,
     completions: Completions,
     queue: Queue,
+    /// Those who made place in the queue for others and have not been told.
+    displaced: Vec<Ticket>,
     /// The latest workers that vanished, latest first.
     lost: Vec<WorkerId>,
     /// A worker has left or begun to drain since waiting requests were last looked over.
@@ -174,6 +176,7 @@ impl State {
             reservations: Reservations::default(),
             completions: Completions::default(),
             queue: Queue::default(),
+            displaced: Vec::new(),
             lost: Vec::new(),
             may_strand: false,
             priors: Priors::default(),

@@ -82,6 +82,7 @@ pub fn run_cell(plan: &CellPlan<'_>) -> RawCell {
         profile: &plan.profile.name,
         workers: plan.workers,
         window: plan.window(),
+        all_measured: plan.workload.greedy.is_none(),
     };
     raw(cluster, run)
 }
@@ -137,6 +138,7 @@ pub(crate) fn run_trace(
         profile: profile.unwrap_or_default(),
         workers: workers.len() as u32,
         window,
+        all_measured: true,
     };
     raw(cluster, run)
 }
@@ -154,12 +156,15 @@ fn conversations(plan: &CellPlan<'_>, priors: Priors) -> Cluster {
         priors,
         ..cluster_plan(workers, plan.mode, plan.seed)
     };
-    let load = Conversations::new(
+    let mut load = Conversations::new(
         workload.script.clone(),
         schedule,
         plan.seed,
         plan.profile.block_size,
     );
+    if let Some(greedy) = &workload.greedy {
+        load = load.beside(greedy.clone());
+    }
     let load = Load::Conversations(Box::new(load));
     Cluster::new(cluster, load, plan.window())
 }
@@ -190,6 +195,8 @@ struct Run<'a> {
     profile: &'a str,
     workers: u32,
     window: Window,
+    /// Whether the workers counted the same requests as the records do.
+    all_measured: bool,
 }
 
 fn raw(cluster: Cluster, run: Run<'_>) -> RawCell {
@@ -210,7 +217,7 @@ fn raw(cluster: Cluster, run: Run<'_>) -> RawCell {
             steady: true,
             mode_confirmed: true,
             slots: Some(ended.slots),
-            server: Some(ServerCounters {
+            server: run.all_measured.then_some(ServerCounters {
                 prompt_tokens: totals.prompt_tokens,
                 cached_tokens: totals.cached_tokens,
             }),

@@ -61,7 +61,7 @@ mod tests {
     use contract::random::Random;
     use contract::{Moment, RequestId, WorkerId};
     use engine::sim::Profile;
-    use router::{Candidate, Choice, Placed, Reason, RequestView, RouteQuery};
+    use router::{Candidate, Choice, Identity, Placed, Reason, RequestView, RouteQuery};
 
     use super::*;
 
@@ -107,6 +107,7 @@ mod tests {
                 prompt_tokens: 100,
                 chain: &[],
                 excluded: &[],
+                identity: Identity::default(),
                 priority: 0,
                 deadline: None,
             };

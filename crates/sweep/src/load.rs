@@ -7,9 +7,11 @@ use std::sync::Arc;
 use contract::random::mix;
 use contract::{BlockHash, HashSeed, Moment, OutputLimits, TokenId, block_chain};
 use loadgen::{Driver, Ending, Schedule, Script, Starters, TurnPlan};
+use router::Identity;
 
 use crate::content::{Content, END_OF_TEXT};
 use crate::dialogue::Dialogue;
+use crate::greedy::{FIRST_TAG, Greedy, GreedyPlan};
 use crate::trace::Trace;
 
 /// Separates these draws from others with the same seed.
@@ -23,6 +25,8 @@ pub(crate) struct Label {
     pub(crate) turns: u32,
     /// How often this turn had failed before.
     pub(crate) attempt: u32,
+    /// Whether it counts, or is only there to be in the way of those that do.
+    pub(crate) measured: bool,
 }
 
 /// A request to be sent.
@@ -31,6 +35,7 @@ pub(crate) struct Ask {
     /// Given back when the request has ended.
     pub(crate) tag: usize,
     pub(crate) label: Label,
+    pub(crate) identity: Identity,
     pub(crate) prompt: Arc<[TokenId]>,
     pub(crate) chain: Box<[BlockHash]>,
     pub(crate) limits: OutputLimits,
@@ -57,7 +62,7 @@ impl Load {
     /// When to ask again if no request ends before.
     pub(crate) fn next_due(&self, now: Moment) -> Option<Moment> {
         match self {
-            Self::Conversations(conversations) => conversations.driver.next_due(now),
+            Self::Conversations(conversations) => conversations.next_due(now),
             Self::Recorded(recorded) => recorded.due.peek().map(|Reverse((at, ..))| *at),
         }
     }
@@ -66,6 +71,9 @@ impl Load {
     pub(crate) fn ended(&mut self, tag: usize, ending: Ending, answer: &[TokenId], now: Moment) {
         match self {
             Self::Conversations(conversations) => {
+                if let (Some(greedy), FIRST_TAG..) = (&mut conversations.greedy, tag) {
+                    return greedy.ended(tag, ending, now);
+                }
                 match ending {
                     Ending::Answered => conversations.dialogues[tag].answer(answer),
                     Ending::Failed => conversations.attempts[tag] += 1,
@@ -83,7 +91,12 @@ impl Load {
     /// Sends nothing more.
     pub(crate) fn close(&mut self) {
         match self {
-            Self::Conversations(conversations) => conversations.driver.close(),
+            Self::Conversations(conversations) => {
+                conversations.driver.close();
+                if let Some(greedy) = &mut conversations.greedy {
+                    greedy.close();
+                }
+            }
             Self::Recorded(recorded) => recorded.due.clear(),
         }
     }
@@ -94,7 +107,7 @@ fn sampling_seed(seed: u64, conversation: u64, turn: u32) -> u64 {
     mix(seed ^ SAMPLING, conversation, u64::from(turn)) >> 1
 }
 
-fn end_of_text() -> Arc<[TokenId]> {
+pub(crate) fn end_of_text() -> Arc<[TokenId]> {
     [END_OF_TEXT].into()
 }
 
@@ -108,6 +121,8 @@ pub(crate) struct Conversations {
     attempts: Vec<u32>,
     content: Content,
     is_shared: bool,
+    identity: Identity,
+    greedy: Option<Greedy>,
     seed: u64,
     block_size: usize,
     eos_tokens: Arc<[TokenId]>,
@@ -121,15 +136,34 @@ impl Conversations {
             dialogues: Vec::new(),
             attempts: Vec::new(),
             content: Content::new(seed),
+            identity: Identity::default(),
+            greedy: None,
             seed,
             block_size: block_size as usize,
             eos_tokens: end_of_text(),
         }
     }
 
+    /// The same beside somebody greedy.
+    pub(crate) fn beside(mut self, plan: GreedyPlan) -> Self {
+        self.identity = plan.others();
+        self.greedy = Some(Greedy::new(plan, self.seed, self.block_size));
+        self
+    }
+
     fn next(&mut self, now: Moment) -> Option<Ask> {
-        let plan = self.driver.next(now)?;
-        Some(self.assemble(&plan))
+        if let Some(plan) = self.driver.next(now) {
+            return Some(self.assemble(&plan));
+        }
+        self.greedy.as_mut()?.next(&mut self.content, now)
+    }
+
+    fn next_due(&self, now: Moment) -> Option<Moment> {
+        let greedy = self.greedy.as_ref().and_then(Greedy::next_due);
+        [self.driver.next_due(now), greedy]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn assemble(&mut self, plan: &TurnPlan) -> Ask {
@@ -146,7 +180,9 @@ impl Conversations {
                 turn: plan.turn,
                 turns: plan.turns,
                 attempt: self.attempts[plan.lane],
+                measured: true,
             },
+            identity: self.identity,
             sampling_seed: sampling_seed(self.seed, plan.conversation, plan.turn),
             prompt: dialogue.prompt(),
             chain: dialogue.chain(self.block_size).into(),
@@ -209,7 +245,9 @@ impl Recorded {
                 turn: 0,
                 turns: 1,
                 attempt: 0,
+                measured: true,
             },
+            identity: Identity::default(),
             sampling_seed: sampling_seed(self.seed, index as u64, 0),
             chain: block_chain(&prompt, self.block_size, HashSeed::BASE).into(),
             prompt: prompt.into(),

@@ -18,6 +18,7 @@ use loadgen::{Burst, Popularity, Script, Starters};
 
 use self::file::File;
 use crate::cluster::{Change, ChangeKind, WorkerPlan};
+use crate::greedy::GreedyPlan;
 
 macro_rules! shipped {
     ($($name:literal),+ $(,)?) => {
@@ -29,7 +30,7 @@ macro_rules! shipped {
 }
 
 /// The workloads compiled in.
-const SHIPPED: [(&str, &str); 12] = shipped![
+const SHIPPED: [(&str, &str); 14] = shipped![
     "specification",
     "unique-starters",
     "four-replicas",
@@ -42,6 +43,8 @@ const SHIPPED: [(&str, &str); 12] = shipped![
     "worker-death",
     "large-pool",
     "small-model",
+    "greedy-tenant",
+    "greedy-without-keys",
 ];
 
 /// A load and what it runs on.
@@ -61,6 +64,8 @@ pub struct Workload {
     pub starts_per_second: f64,
     pub bursts: Vec<Burst>,
     pub changes: Vec<Change>,
+    /// Somebody beside the conversations.
+    pub greedy: Option<GreedyPlan>,
     cache_blocks: Option<u32>,
     differences: Vec<Difference>,
 }
@@ -137,6 +142,8 @@ impl Workload {
             "a cache of its own size"
         } else if !self.bursts.is_empty() {
             "bursts"
+        } else if self.greedy.is_some() {
+            "a greedy tenant"
         } else {
             return Ok(());
         };
@@ -217,7 +224,9 @@ impl Workload {
         let script = &self.script;
         let (turns, answer) = (*script.turns.end(), script.max_tokens);
         let said = script.starter_tokens.end() + turns * (script.follow_up_tokens.end() + answer);
-        said as usize
+        let greedy = self.greedy.as_ref();
+        let greedy = greedy.map_or(0, |greedy| greedy.prompt_tokens.end() + greedy.max_tokens);
+        said.max(greedy) as usize
     }
 
     fn resolve(name: &str, file: File) -> Result<Self, String> {
@@ -257,6 +266,7 @@ impl Workload {
                 slots: worker.slots,
             })
         });
+        let greedy = file.greedy.as_ref().map(greedy).transpose()?;
         Ok(Self {
             name: name.to_owned(),
             about: file.about,
@@ -267,6 +277,7 @@ impl Workload {
             starts_per_second: conversations.starts_per_second.unwrap_or(0.0).max(0.0),
             bursts: bursts.collect::<Result<_, String>>()?,
             changes: changes.collect::<Result<_, String>>()?,
+            greedy,
             cache_blocks: file.cache_blocks,
             differences: differences.collect::<Result<_, String>>()?,
         })
@@ -287,6 +298,18 @@ fn starters(starters: &file::Starters) -> Result<Starters, String> {
         }),
         _ => Err("starters are either `unique = true` or a `pool` of at least 1".to_owned()),
     }
+}
+
+fn greedy(greedy: &file::Greedy) -> Result<GreedyPlan, String> {
+    if greedy.max_tokens == 0 {
+        return Err("greedy.max_tokens is 0".to_owned());
+    }
+    Ok(GreedyPlan {
+        requests: greedy.requests,
+        prompt_tokens: range("greedy.prompt_tokens", greedy.prompt_tokens)?,
+        max_tokens: greedy.max_tokens,
+        own_key: greedy.own_key,
+    })
 }
 
 fn change_kind(change: &file::Change) -> Result<ChangeKind, String> {

@@ -184,6 +184,7 @@ impl Service {
             max_requests: 100,
             max_body_bytes: 1 << 20,
             max_queue_wait: None,
+            trust_priority: false,
             access: Access::Open,
             api_keys: None,
             block_size: BLOCK as usize,

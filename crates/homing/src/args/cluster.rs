@@ -36,7 +36,10 @@ pub(crate) struct FrontendArgs {
     /// Token for operations that change the server (router mode, cache reset)
     #[arg(long, help_heading = "Addresses")]
     pub(crate) control_token: Option<String>,
-    /// File with the keys that clients may use, one a line; by default no key is asked for
+    /// File with the keys that clients may use; by default no key is asked for
+    ///
+    /// One key a line, or TOML or JSON with each key's name, highest priority, share, limit and
+    /// cache (docs/keys.md). Followed while the server runs.
     #[arg(long, value_name = "FILE", help_heading = "Addresses")]
     pub(crate) api_key_file: Option<PathBuf>,
 

@@ -97,12 +97,19 @@ pub(crate) struct RoutingArgs {
     /// Requests that may wait for each worker beyond its batch slots before clients get 429
     #[arg(long, default_value_t = 256, help_heading = "Routing")]
     pub(crate) queue_limit: u32,
-    /// Refuse with 429 what would wait longer than this for a worker (kv); by default nothing
+    /// Longest that a request waits for a worker, in seconds; then it gets 429 (kv)
     ///
-    /// A request overrides it with the header `x-request-timeout-ms`; `x-request-priority` says
-    /// who waits first.
-    #[arg(long, value_parser = seconds, value_name = "SECONDS", help_heading = "Routing")]
-    pub(crate) max_queue_wait: Option<Duration>,
+    /// One that would have to wait longer gets 429 at once. The header `x-request-timeout-ms`
+    /// asks for less; more than this it cannot get. Counted is the time in the router's queue,
+    /// all of a request's waits together, and neither the computing nor the reading.
+    #[arg(long, default_value = "300", value_parser = seconds, value_name = "SECONDS", help_heading = "Routing")]
+    pub(crate) max_queue_wait: Duration,
+    /// Heed `x-request-priority` of clients whose key does not say how far they may go
+    ///
+    /// Without it, only a key with a `priority` of its own in --api-key-file gives the right to
+    /// go before others; going behind them is everyone's right.
+    #[arg(long, help_heading = "Routing")]
+    pub(crate) trust_priority_header: bool,
     /// Routing decisions kept for GET /decisions
     #[arg(long, default_value_t = 1000, help_heading = "Routing")]
     pub(crate) decision_log: usize,

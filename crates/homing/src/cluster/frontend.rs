@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use contract::{Clock, FrontendId, Hashing, ModelName};
 use engine::sim::Profile;
-use frontend::{Access, ApiKeys, FaultLimits, Frontend, FrontendConfig, Parts};
+use frontend::{Access, FaultLimits, Frontend, FrontendConfig, KeyRing, Parts};
 use router::{Router, RouterConfig};
 use telemetry::{Registry, catalog};
 use tokio::net::TcpListener;
@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use transport::roster;
 
 use super::draw_id;
+use super::keys::KeyFile;
 use super::membership::{self, Place};
 use crate::args::FrontendArgs;
 use crate::demo::StopSignals;
@@ -105,9 +106,10 @@ async fn start(
     let config = FrontendConfig {
         max_requests: args.limits.max_requests,
         max_body_bytes: args.limits.max_body_bytes,
-        max_queue_wait: args.routing.max_queue_wait,
+        max_queue_wait: Some(args.routing.max_queue_wait),
+        trust_priority: args.routing.trust_priority_header,
         access,
-        api_keys: api_keys(args)?,
+        api_keys: api_keys(args, (tasks, stop))?,
         block_size: served.block_size as usize,
         hashing: served.hashing,
         faults: FaultLimits {
@@ -145,19 +147,18 @@ fn served(args: &FrontendArgs) -> anyhow::Result<Served> {
     })
 }
 
-fn api_keys(args: &FrontendArgs) -> anyhow::Result<Option<ApiKeys>> {
+/// The keys of the file, which is followed from now on.
+fn api_keys(
+    args: &FrontendArgs,
+    (tasks, stop): (&TaskTracker, &CancellationToken),
+) -> anyhow::Result<Option<KeyRing>> {
     let Some(path) = &args.api_key_file else {
         return Ok(None);
     };
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("--api-key-file: cannot read {}", path.display()))?;
-    let keys = ApiKeys::parse(&text);
-    ensure!(
-        !keys.is_empty(),
-        "--api-key-file: there is no key in {}",
-        path.display()
-    );
-    Ok(Some(keys))
+    let file = KeyFile::open(path)?;
+    let ring = file.ring.clone();
+    tasks.spawn(file.follow(stop.clone()));
+    Ok(Some(ring))
 }
 
 fn access(args: &FrontendArgs) -> Access {

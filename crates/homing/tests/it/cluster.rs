@@ -8,7 +8,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use contract::{Clock, FrontendId, Hashing, Moment, WorkerId};
 use engine::sim::{AnswerBank, Profile, SimExecutor};
-use frontend::{Access, FaultLimits, Frontend, FrontendConfig, Parts};
+use frontend::{Access, ApiKeys, FaultLimits, Frontend, FrontendConfig, KeyRing, Parts};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use openai::{ChatCompletionChunk, Usage};
@@ -44,6 +44,10 @@ pub(crate) struct Setup {
     /// What workers say, if not our articles.
     pub(crate) answers: Option<Arc<AnswerBank>>,
     pub(crate) decisions_kept: usize,
+    pub(crate) max_queue_wait: Option<Duration>,
+    pub(crate) trust_priority: bool,
+    /// The text of a key file.
+    pub(crate) api_keys: Option<&'static str>,
 }
 
 impl Default for Setup {
@@ -57,6 +61,27 @@ impl Default for Setup {
             seed: None,
             answers: None,
             decisions_kept: 100,
+            max_queue_wait: None,
+            trust_priority: false,
+            api_keys: None,
+        }
+    }
+}
+
+impl Setup {
+    fn frontend(&self) -> FrontendConfig {
+        let keys = self.api_keys.map(|text| ApiKeys::parse(text).unwrap());
+        FrontendConfig {
+            max_requests: 1000,
+            max_body_bytes: 1 << 20,
+            max_queue_wait: self.max_queue_wait,
+            trust_priority: self.trust_priority,
+            access: Access::Open,
+            api_keys: keys.map(KeyRing::new),
+            block_size: self.profile.block_size as usize,
+            hashing: Hashing::default(),
+            faults: FaultLimits::default(),
+            slow_reader_timeout: Duration::from_secs(30),
         }
     }
 }
@@ -90,17 +115,7 @@ impl Cluster {
             id: FrontendId(0),
             fleet_commands: None,
         };
-        let config = FrontendConfig {
-            max_requests: 1000,
-            max_body_bytes: 1 << 20,
-            max_queue_wait: None,
-            access: Access::Open,
-            api_keys: None,
-            block_size: profile.block_size as usize,
-            hashing: Hashing::default(),
-            faults: FaultLimits::default(),
-            slow_reader_timeout: Duration::from_secs(30),
-        };
+        let config = setup.frontend();
         let frontend = Frontend::start(config, parts, changes, (&tasks, &CancellationToken::new()));
         let context = WorkerContext {
             clock,

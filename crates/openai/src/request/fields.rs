@@ -36,6 +36,7 @@ macro_rules! request_fields {
             stream_options: Option<StreamOptions>,
             user: Option<String>,
             conversation_id: Option<String>,
+            cache_salt: Option<String>,
             nvext: Option<RawExtensions>,
         }
 
@@ -61,6 +62,7 @@ macro_rules! request_fields {
                     stream_options: self.stream_options.take(),
                     user: self.user.take(),
                     conversation_id: self.conversation_id.take(),
+                    cache_salt: self.cache_salt.take(),
                     nvext: self.nvext.take(),
                 }
                 .check()

@@ -50,7 +50,7 @@ pub struct GenerationOptions {
     pub extensions: Extensions,
 }
 
-/// What we read of `nvext`.
+/// What we read of `nvext`, and the salt that others write at the top level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extensions {
     /// `extra_fields` asks for the worker that served the request.
@@ -91,6 +91,7 @@ pub(super) struct RawOptions {
     pub(super) stream_options: Option<StreamOptions>,
     pub(super) user: Option<String>,
     pub(super) conversation_id: Option<String>,
+    pub(super) cache_salt: Option<String>,
     pub(super) nvext: Option<RawExtensions>,
 }
 
@@ -139,7 +140,7 @@ impl RawOptions {
             logprobs: None,
             user: self.user,
             conversation_id: self.conversation_id,
-            extensions: self.nvext.map_or_else(Extensions::default, |nvext| nvext.0),
+            extensions: salted(self.nvext, self.cache_salt)?,
         })
     }
 
@@ -158,6 +159,22 @@ impl RawOptions {
         let narrow = |value: i64| u32::try_from(value).expect("checked against the range of u32");
         Ok((max_tokens.map(narrow), narrow(min_tokens)))
     }
+}
+
+/// The extensions with the salt of the top level, which counts where both are given.
+fn salted(
+    nvext: Option<RawExtensions>,
+    cache_salt: Option<String>,
+) -> Result<Extensions, RequestError> {
+    if cache_salt.as_deref() == Some("") {
+        let problem = format_args!("must not be empty");
+        return Err(RequestError::invalid("cache_salt", problem));
+    }
+    let extensions = nvext.map_or_else(Extensions::default, |nvext| nvext.0);
+    Ok(Extensions {
+        cache_salt: cache_salt.or(extensions.cache_salt),
+        ..extensions
+    })
 }
 
 impl GenerationOptions {

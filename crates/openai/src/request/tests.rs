@@ -113,6 +113,35 @@ fn every_option_arrives() {
 }
 
 #[test]
+fn a_salt_counts_at_either_place_and_the_top_level_first() {
+    let salt = |more: Value| {
+        let chat = chat(more.clone()).map(|request| request.options.extensions.cache_salt);
+        let completion = completion(more).map(|request| request.options.extensions.cache_salt);
+        assert_eq!(chat.is_ok(), completion.is_ok());
+        assert_eq!(chat.as_ref().ok(), completion.as_ref().ok());
+        chat
+    };
+    let nested = json!({ "cache_salt": "nested" });
+    for (more, expected) in [
+        (json!({ "cache_salt": "top" }), "top"),
+        (json!({ "nvext": nested }), "nested"),
+        (json!({ "cache_salt": "top", "nvext": nested }), "top"),
+    ] {
+        assert_eq!(
+            salt(more.clone()).unwrap().as_deref(),
+            Some(expected),
+            "{more}"
+        );
+    }
+    assert_eq!(salt(json!({ "cache_salt": null })).unwrap(), None);
+    // Whoever asks to be kept apart and cannot be must know.
+    for wrong in [json!(""), json!(5), json!(["s"])] {
+        let error = salt(json!({ "cache_salt": wrong })).unwrap_err();
+        assert_eq!(error.param.as_deref(), Some("cache_salt"), "{wrong}");
+    }
+}
+
+#[test]
 fn null_is_absent() {
     let nulls: Value = [
         "max_tokens",
@@ -135,6 +164,7 @@ fn null_is_absent() {
         "top_logprobs",
         "user",
         "conversation_id",
+        "cache_salt",
         "nvext",
         "echo",
         "suffix",

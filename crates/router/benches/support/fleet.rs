@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use contract::{GpuSpec, KvBatch, ModelName, Moment, RequestId, WorkerCard, WorkerId};
-use router::{Claim, Placed, RouteQuery, RouterConfig, State};
+use router::{Claim, Identity, Placed, RouteQuery, RouterConfig, State};
 
 use crate::scene::Scene;
 
@@ -77,6 +77,7 @@ impl Fleet {
             prompt_tokens: chain.len() as u32 * BLOCK_SIZE,
             chain,
             excluded: &[],
+            identity: Identity::default(),
             priority: 0,
             deadline: None,
         };

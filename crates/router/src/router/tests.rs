@@ -6,6 +6,7 @@ use contract::{BlockHash, RequestId};
 
 use super::*;
 use crate::decision::Outcome;
+use crate::query::Identity;
 use crate::state::tests::{card, chain, stored};
 
 mod late_binding;
@@ -30,6 +31,7 @@ fn query(chain: &[BlockHash]) -> RouteQuery<'_> {
         prompt_tokens: chain.len() as u32 * 32,
         chain,
         excluded: &[],
+        identity: Identity::default(),
         priority: 0,
         deadline: None,
     }

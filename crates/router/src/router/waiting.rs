@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use contract::Moment;
 use tokio::sync::oneshot;
 
 use super::{Placement, Router};
@@ -23,12 +24,18 @@ pub(super) struct Waiters {
 }
 
 impl Waiters {
-    pub(super) fn enter(&mut self, router: &Router, ticket: Ticket) -> Turn {
+    /// A turn that is waited for until the deadline.
+    pub(super) fn enter(
+        &mut self,
+        router: &Router,
+        (ticket, deadline): (Ticket, Option<Moment>),
+    ) -> Turn {
         let (sender, receiver) = oneshot::channel();
         self.senders.insert(ticket, sender);
         Turn {
             router: router.clone(),
             ticket,
+            deadline,
             receiver,
         }
     }
@@ -68,15 +75,45 @@ impl Bound {
 pub(super) struct Turn {
     router: Router,
     ticket: Ticket,
+    deadline: Option<Moment>,
     receiver: oneshot::Receiver<Answer>,
 }
 
 impl Turn {
     pub(super) async fn placement(mut self) -> Answer {
-        match (&mut self.receiver).await {
-            Ok(answer) => answer,
-            Err(_) => unreachable!("a sender is kept until it has been used"),
+        while let Some(deadline) = self.deadline {
+            let left = deadline.since(self.router.shared.clock.now());
+            match tokio::time::timeout(left, &mut self.receiver).await {
+                Ok(answer) => return Self::answered(answer),
+                Err(_) => {
+                    if let Some(error) = self.time_out() {
+                        return Err(error);
+                    }
+                }
+            }
         }
+        Self::answered((&mut self.receiver).await)
+    }
+
+    fn answered(answer: Result<Answer, oneshot::error::RecvError>) -> Answer {
+        answer.unwrap_or_else(|_| unreachable!("a sender is kept until it has been used"))
+    }
+
+    /// Gives up if it is time to. Whoever has just been bound is not in the queue any more, and
+    /// has its answer in the channel.
+    fn time_out(&mut self) -> Option<RouteError> {
+        let now = self.router.shared.clock.now();
+        let mut guarded = self.router.shared.guarded.lock();
+        let guarded = &mut *guarded;
+        if guarded.state.is_waiting(self.ticket) {
+            let error = guarded.state.time_out(self.ticket, now)?;
+            guarded.waiters.senders.remove(&self.ticket);
+            guarded.metrics.refused(&error);
+            guarded.metrics.levels(&guarded.state, now);
+            return Some(error);
+        }
+        self.deadline = None;
+        None
     }
 }
 

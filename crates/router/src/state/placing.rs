@@ -22,6 +22,10 @@ use crate::reservations::Key;
 /// How often what was learned about the workers is weighed against each other.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);
 
+/// Between these a client is told to come back, where all is a guess.
+const LEAST_RETRY: Duration = Duration::from_secs(1);
+const MOST_RETRY: Duration = Duration::from_secs(60);
+
 /// What a request went through before it was placed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Wait {
@@ -38,7 +42,7 @@ impl State {
         if self.survey.candidates.is_empty() {
             return self.wait(query, now).map(Placed::Waiting);
         }
-        Ok(Placed::Now(self.bind(query, Wait::default(), now)))
+        Ok(Placed::Now(self.bind(query, Wait::default(), now).0))
     }
 
     /// Binds a waiting request to a free slot. Call it until `None` whenever room may have
@@ -57,7 +61,38 @@ impl State {
             overtaken: waiting.overtaken,
             queued: true,
         };
-        Some((ticket, self.bind(&query, wait, now)))
+        let (claim, prompt_tokens) = self.bind(&query, wait, now);
+        let charge = self.queue.charge(&waiting, prompt_tokens);
+        if let Some(reservation) = self.reservations.get_mut(claim.key) {
+            reservation.charge = Some(charge);
+        }
+        Some((ticket, claim))
+    }
+
+    pub fn is_waiting(&self, ticket: Ticket) -> bool {
+        self.queue.get(ticket).is_some()
+    }
+
+    /// Takes a request out of the queue if its time is up.
+    pub fn time_out(&mut self, ticket: Ticket, now: Moment) -> Option<RouteError> {
+        let deadline = self.queue.get(ticket)?.deadline?;
+        if now < deadline {
+            return None;
+        }
+        self.queue.take(ticket);
+        let retry_after = self.completions.expected_wait(now);
+        Some(RouteError::QueueTimeout { retry_after })
+    }
+
+    /// The requests that had to make place in a full queue for others with less of it: call it
+    /// after a request was let wait, and tell them.
+    pub fn displaced(&mut self, now: Moment) -> Vec<(Ticket, RouteError)> {
+        if self.displaced.is_empty() {
+            return Vec::new();
+        }
+        let retry_after = self.completions.expected_wait(now);
+        let told = |ticket| (ticket, RouteError::Saturated { retry_after });
+        self.displaced.drain(..).map(told).collect()
     }
 
     /// Takes a request out of the queue. Whether it was still there.
@@ -135,8 +170,9 @@ impl State {
         survey.take(books, query);
     }
 
-    /// Lets the policy choose among the candidates of the survey, and books the choice.
-    fn bind(&mut self, query: &RouteQuery<'_>, wait: Wait, now: Moment) -> Claim {
+    /// Lets the policy choose among the candidates of the survey, and books the choice. Also
+    /// says how much of the prompt is to be computed there.
+    fn bind(&mut self, query: &RouteQuery<'_>, wait: Wait, now: Moment) -> (Claim, u32) {
         let request = RequestView {
             prompt_tokens: query.prompt_tokens,
             chain: query.chain,
@@ -169,7 +205,7 @@ impl State {
             hot_spread,
         };
         self.record(query, &claim);
-        claim
+        (claim, query.prompt_tokens - chosen.cached_tokens)
     }
 
     fn reserve(&mut self, query: &RouteQuery<'_>, chosen: &Candidate, now: Moment) -> Key {
@@ -204,6 +240,7 @@ impl State {
             beyond_slots: chosen.in_flight >= chosen.slots,
             mark: Mark::default(),
             output_tokens: 0,
+            charge: None,
         })
     }
 
@@ -243,17 +280,29 @@ impl State {
             return Err(RouteError::NoWorker);
         }
         let most = workers.saturating_mul(self.config.queue_limit as usize);
-        if !self.config.mode.binds_late() || self.queue.len() >= most {
+        if !self.config.mode.binds_late() {
             return Err(RouteError::Saturated {
                 retry_after: self.completions.expected_wait(now),
             });
         }
         if let Some(deadline) = query.deadline {
-            let expected = self.expected_wait(query);
-            if expected > deadline {
-                let retry_after = (expected - deadline).max(Duration::from_secs(1));
+            let (expected, left) = (self.expected_wait(query), deadline.since(now));
+            if left.is_zero() {
+                let retry_after = expected.clamp(LEAST_RETRY, MOST_RETRY);
+                return Err(RouteError::QueueTimeout { retry_after });
+            }
+            if expected > left {
+                let retry_after = (expected - left).max(LEAST_RETRY);
                 return Err(RouteError::Saturated { retry_after });
             }
+        }
+        if self.queue.len() >= most {
+            let Some(displaced) = self.queue.displace(query.identity) else {
+                return Err(RouteError::Saturated {
+                    retry_after: self.completions.expected_wait(now),
+                });
+            };
+            self.displaced.push(displaced);
         }
         Ok(self.queue.push(Waiting::new(query, now)))
     }
@@ -268,7 +317,7 @@ impl State {
                 slots_per_second += f64::from(member.slots) / residence;
             }
         }
-        let turn = self.queue.ahead_of(query.priority) + 1;
+        let turn = self.queue.ahead_of(query.priority, query.identity) + 1;
         Duration::try_from_secs_f64(turn as f64 / slots_per_second).unwrap_or(Duration::MAX)
     }
 

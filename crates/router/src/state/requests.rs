@@ -12,6 +12,7 @@ use super::members::Member;
 use crate::learn::{FirstToken, Mark};
 use crate::load::Share;
 use crate::query::Claim;
+use crate::queue::Charge;
 
 /// So many requests in a row must find much less in a worker's cache than its events had
 /// confirmed before the events are doubted. Evictions on the way explain a few.
@@ -46,6 +47,8 @@ pub(super) struct Reservation {
     pub(super) mark: Mark,
     /// Tokens after the first.
     pub(super) output_tokens: u32,
+    /// What its tenant was charged, if it had to wait.
+    pub(super) charge: Option<Charge>,
 }
 
 impl State {
@@ -149,6 +152,13 @@ impl State {
             decision,
             ..
         } = &reservation;
+        let answered = reservation.output_tokens + u32::from(reservation.started);
+        if reservation.output_tokens > 0 {
+            self.queue.heed_output(answered);
+        }
+        if let Some(charge) = reservation.charge {
+            self.queue.settle(charge, answered);
+        }
         if let Some(member) = self.members.tenant(*slot, *incarnation) {
             member.load.remove(*share);
             if reservation.shuns != member.shuns {

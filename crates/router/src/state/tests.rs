@@ -12,7 +12,7 @@ use super::*;
 use crate::decision::WhyNot;
 use crate::mode::{BlockWeights, ModeName};
 use crate::policy::Candidate;
-use crate::query::{Claim, Placed, RouteError, RouteQuery};
+use crate::query::{Claim, Identity, Placed, RouteError, RouteQuery};
 
 mod late_binding;
 mod model;
@@ -96,6 +96,7 @@ fn place_but(
         prompt_tokens: chain.len() as u32 * BLOCK_SIZE,
         chain,
         excluded: &excluded,
+        identity: Identity::default(),
         priority: 0,
         deadline: None,
     };
@@ -291,6 +292,7 @@ fn full_workers_are_skipped_and_then_the_request_is_refused() {
         prompt_tokens: 32,
         chain: &prompt,
         excluded: &[],
+        identity: Identity::default(),
         priority: 0,
         deadline: None,
     };

@@ -69,6 +69,15 @@ impl Gateway {
         Some((key.expect("tickets belong to requests that wait"), claim))
     }
 
+    /// Requests that had to make place in the queue for the one that came last.
+    pub(super) fn displaced(&mut self, now: Moment) -> Vec<usize> {
+        let displaced = self.state.displaced(now);
+        displaced
+            .iter()
+            .filter_map(|(ticket, _)| self.waiting.remove(ticket))
+            .collect()
+    }
+
     /// Requests that waited for workers of whom none is left.
     pub(super) fn stranded(&mut self) -> Vec<usize> {
         let tickets = self.state.stranded();

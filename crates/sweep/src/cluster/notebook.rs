@@ -51,7 +51,7 @@ impl Notebook {
     }
 
     pub(super) fn send(&mut self, label: Label, prompt_tokens: usize, now: Moment) -> Stopwatch {
-        let counted = self.window.contains(now);
+        let counted = label.measured && self.window.contains(now);
         self.open += u64::from(counted);
         Stopwatch {
             label,
@@ -90,6 +90,9 @@ impl Notebook {
     /// An answer is complete.
     pub(super) fn finish(&mut self, watch: &Stopwatch, claim: &Claim, now: Moment) {
         self.open -= u64::from(watch.counted);
+        if !watch.label.measured {
+            return;
+        }
         let cached_tokens = watch.started.map_or(0, |started| started.cached_tokens);
         let tpot = watch.first.and_then(|(first, tokens)| {
             let later = watch
@@ -129,6 +132,9 @@ impl Notebook {
     /// A request ends without its answer.
     pub(super) fn fail(&mut self, watch: &Stopwatch, failure: Failure, now: Moment) {
         self.open -= u64::from(watch.counted);
+        if !watch.label.measured {
+            return;
+        }
         self.records.push(RequestRecord {
             error: Some(failure),
             ..self.record(watch, now)
@@ -156,6 +162,7 @@ impl Notebook {
             turn,
             turns,
             attempt,
+            measured: _,
         } = watch.label;
         let sent_s = seconds(watch.sent);
         RequestRecord {

@@ -55,6 +55,7 @@ impl Cluster {
         let Ask {
             tag,
             label,
+            identity,
             prompt,
             chain,
             limits,
@@ -66,6 +67,7 @@ impl Cluster {
             id: RequestId::new(&self.sent.to_string()),
             tag,
             label,
+            identity,
             prompt,
             chain,
             answer: Vec::with_capacity(limits.max_tokens as usize),
@@ -87,12 +89,18 @@ impl Cluster {
             prompt_tokens: request.prompt.len() as u32,
             chain: &request.chain,
             excluded: &request.failed,
+            identity: request.identity,
             priority: 0,
             deadline: None,
         };
         match self.gateway.place(key, &query, self.now) {
             Ok(Some(claim)) => self.dispatch(key, claim),
-            Ok(None) => {}
+            Ok(None) => {
+                for displaced in self.gateway.displaced(self.now) {
+                    let failure = Failure::refused(429, "all workers and their queues are full");
+                    self.give_up(displaced, Ending::Failed, failure);
+                }
+            }
             Err(_) => self.give_up(key, Ending::Failed, no_worker()),
         }
     }

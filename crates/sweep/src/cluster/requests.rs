@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use contract::{BlockHash, Moment, OutputLimits, RequestId, TokenId, TokenStream, WorkerId};
-use router::Claim;
+use router::{Claim, Identity};
 
 use super::notebook::Stopwatch;
 use crate::load::Label;
@@ -15,6 +15,7 @@ pub(super) struct Request {
     /// The load's name for it.
     pub(super) tag: usize,
     pub(super) label: Label,
+    pub(super) identity: Identity,
     pub(super) prompt: Arc<[TokenId]>,
     pub(super) chain: Box<[BlockHash]>,
     pub(super) limits: OutputLimits,

@@ -17,6 +17,17 @@ pub(super) struct File {
     pub(super) changes: Vec<Change>,
     #[serde(default)]
     pub(super) worker: Vec<Worker>,
+    pub(super) greedy: Option<Greedy>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Greedy {
+    pub(super) requests: u32,
+    pub(super) prompt_tokens: [u32; 2],
+    pub(super) max_tokens: u32,
+    #[serde(default)]
+    pub(super) own_key: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -143,6 +143,11 @@ metrics! {
         &["model", "migration_type"],
         "Requests moved to another worker because theirs failed, by whether the client had tokens already (`new_request`, `ongoing_request`).",
     );
+    FRONTEND_KEY_REQUESTS_TOTAL = Metric::counter(
+        "homing_frontend_key_requests_total",
+        &["key", "outcome"],
+        "Requests by the name of their API key: let in, or refused because the key already had as many under way as it may (`admitted`, `limited`).",
+    );
     BUILD_INFO = Metric::gauge(
         "homing_build_info",
         &["version"],

@@ -36,6 +36,100 @@ async fn a_request_waits_until_a_slot_frees() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_has_waited_long_enough_is_told() {
+    let (router, registry) = narrow(1);
+    let prompt = chain(0, 10);
+    let _first = route(&router, &prompt).unwrap();
+    let began = router.clock().now();
+    // Longer than a slot is expected to be taken, which nobody can know better.
+    let patience = Duration::from_secs(40);
+    let query = RouteQuery {
+        deadline: Some(began + patience),
+        ..query(&prompt)
+    };
+    let told = router.route(&query).await.unwrap_err();
+    assert!(matches!(told, RouteError::QueueTimeout { .. }), "{told}");
+    assert_eq!(router.clock().now() - began, patience);
+    assert_eq!((router.in_flight(), router.total_queued()), (1, 0));
+    assert!(router.shared.guarded.lock().waiters.is_empty());
+    let series = "homing_router_rejections_total{reason=\"queue_timeout\"}";
+    assert_eq!(metric(&registry, series), 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slot_that_frees_at_the_last_moment_is_taken() {
+    let (router, _) = narrow(1);
+    let prompt = chain(0, 10);
+    let first = route(&router, &prompt).unwrap();
+    let patience = Duration::from_secs(40);
+    let query = RouteQuery {
+        deadline: Some(router.clock().now() + patience),
+        ..query(&prompt)
+    };
+    // Bound when the timer has rung and before the task looks.
+    let mut waiting = Box::pin(router.route(&query));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    tokio::time::advance(patience).await;
+    drop(first);
+    let placement = waiting.await.unwrap();
+    assert_eq!((router.in_flight(), router.total_queued()), (1, 0));
+    drop(placement);
+    assert_eq!(router.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_makes_place_for_another_is_told() {
+    let registry = Registry::new();
+    let config = RouterConfig {
+        queue_limit: 1,
+        ..RouterConfig::new(32)
+    };
+    let router = Router::new(config, &registry, Clock::start());
+    router
+        .join(WorkerCard {
+            slots: 1,
+            ..card(0)
+        })
+        .unwrap();
+    let prompt = chain(0, 10);
+    let first = route(&router, &prompt).unwrap();
+    let of = |tenant| RouteQuery {
+        identity: Identity {
+            tenant,
+            share: 1,
+            session: 0,
+        },
+        ..query(&prompt)
+    };
+    // With one place each holds as much as the other: nobody has to go.
+    let (one, two) = (of(1), of(2));
+    let mut waiting = Box::pin(router.route(&one));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    assert!(router.route(&two).await.is_err());
+    // With two places for one, the other gets the second.
+    router
+        .join(WorkerCard {
+            slots: 1,
+            ..card(1)
+        })
+        .unwrap();
+    let _placement = waiting.await.unwrap();
+    let mut older = Box::pin(router.route(&one));
+    let mut newer = Box::pin(router.route(&one));
+    assert!(older.as_mut().poll(&mut context).is_pending());
+    assert!(newer.as_mut().poll(&mut context).is_pending());
+    let mut other = Box::pin(router.route(&two));
+    assert!(other.as_mut().poll(&mut context).is_pending());
+    let told = newer.await.unwrap_err();
+    assert!(matches!(told, RouteError::Saturated { .. }), "{told}");
+    assert_eq!(router.total_queued(), 2);
+    drop((older, other, first));
+    assert_eq!(router.total_queued(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_is_left_without_a_worker_is_told() {
     let (router, _) = narrow(1);
     let prompt = chain(0, 10);

@@ -39,8 +39,9 @@ fn try_ask(
         prompt_tokens: prompt.len() as u32 * BLOCK_SIZE,
         chain: prompt,
         excluded: &[],
+        identity: Identity::default(),
         priority,
-        deadline,
+        deadline: deadline.map(|patience| now + patience),
     };
     state.place(&query, now)
 }
@@ -320,4 +321,64 @@ fn slots_that_the_card_does_not_tell_are_learned() {
         view(&state, 1).learned.slots,
         (f64::from(raised) * 0.9) as u32
     );
+}
+
+#[test]
+fn a_request_leaves_the_queue_when_its_time_is_up_and_not_before() {
+    let mut state = small([1]);
+    let claims = fill(&mut state, 2);
+    let prompt = chain(0, 1);
+    let patience = Some(Duration::from_secs(16));
+    let ticket = waits(try_ask(&mut state, ("hurried", 0, patience), &prompt, at(0)).unwrap());
+    let patient = waits(ask(&mut state, "patient", &prompt, at(0)));
+    assert_eq!(state.time_out(ticket, at(15)), None);
+    assert_eq!(state.time_out(patient, at(1_000)), None);
+    let error = state.time_out(ticket, at(16)).unwrap();
+    assert!(matches!(error, RouteError::QueueTimeout { .. }), "{error}");
+    assert!(!state.is_waiting(ticket) && state.is_waiting(patient));
+    assert_eq!((state.time_out(ticket, at(17)), state.waiting()), (None, 1));
+    // Asked again with nothing left, it is not let in once more.
+    let late = try_ask(
+        &mut state,
+        ("late", 0, Some(Duration::ZERO)),
+        &prompt,
+        at(17),
+    );
+    assert!(matches!(late, Err(RouteError::QueueTimeout { .. })));
+    assert_eq!(state.waiting(), 1);
+    state.release(&claims[0], at(17));
+    assert_eq!(state.ready(at(17)).map(|(ticket, _)| ticket), Some(patient));
+}
+
+#[test]
+fn a_full_queue_has_a_place_for_whoever_has_less_of_it() {
+    let mut state = small([1]);
+    fill(&mut state, 2);
+    let prompt = chain(0, 1);
+    let of = |tenant| RouteQuery {
+        request: RequestId::new("r"),
+        prompt_tokens: BLOCK_SIZE,
+        chain: &prompt,
+        excluded: &[],
+        identity: Identity {
+            tenant,
+            ..Identity::default()
+        },
+        priority: 0,
+        deadline: None,
+    };
+    let first = waits(state.place(&of(1), at(0)).unwrap());
+    let second = waits(state.place(&of(1), at(0)).unwrap());
+    let third = state.place(&of(1), at(0));
+    assert!(matches!(third, Err(RouteError::Saturated { .. })));
+    let other = waits(state.place(&of(2), at(0)).unwrap());
+    let displaced = state.displaced(at(0));
+    assert!(matches!(displaced[..], [(ticket, RouteError::Saturated { .. })] if ticket == second));
+    assert!(state.displaced(at(0)).is_empty(), "told once");
+    // Now both have one place, and neither can take the other's.
+    for tenant in [1, 2] {
+        let refused = state.place(&of(tenant), at(0));
+        assert!(matches!(refused, Err(RouteError::Saturated { .. })));
+    }
+    assert!(state.is_waiting(first) && state.is_waiting(other));
 }

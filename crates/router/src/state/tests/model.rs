@@ -46,6 +46,7 @@ struct Asked {
     /// Tokens after the last full block.
     prompt_tail: u32,
     tried: Option<u64>,
+    tenant: u64,
     priority: i32,
 }
 
@@ -109,11 +110,12 @@ fn operations() -> impl Strategy<Value = Operation> {
             .prop_map(|(worker, restarted)| Operation::Join { worker, restarted }),
         1 => worker().prop_map(|worker| Operation::Leave { worker }),
         1 => worker().prop_map(|worker| Operation::Drain { worker }),
-        8 => (path(), 0..SMALL_BLOCK, prop::option::weighted(0.2, worker()), 0..2)
-            .prop_map(|(path, tail, tried, priority)| Operation::Place(Asked {
+        8 => (path(), 0..SMALL_BLOCK, prop::option::weighted(0.2, worker()), 0..2, 0..3_u64)
+            .prop_map(|(path, tail, tried, priority, tenant)| Operation::Place(Asked {
                 path,
                 prompt_tail: tail,
                 tried,
+                tenant,
                 priority,
             })),
         4 => request().prop_map(|request| Operation::FirstToken { request }),
@@ -266,6 +268,10 @@ impl World {
             prompt_tokens: asked.prompt_tokens(),
             chain: &blocks(&asked.path),
             excluded: &excluded,
+            identity: Identity {
+                tenant: asked.tenant,
+                ..Identity::default()
+            },
             priority: asked.priority,
             deadline: None,
         };
@@ -279,7 +285,13 @@ impl World {
             Ok(Placed::Waiting(ticket)) => {
                 assert!(self.state.mode().binds_late());
                 assert!(full > 0 && why_not.values().all(Option::is_some));
+                for (displaced, error) in self.state.displaced(at(0)) {
+                    assert!(matches!(error, RouteError::Saturated { .. }));
+                    let displaced = self.waiting.remove(&displaced).expect("it waited");
+                    assert_ne!(displaced.tenant, asked.tenant);
+                }
                 self.waiting.insert(ticket, asked);
+                assert_eq!(self.state.waiting(), self.waiting.len());
             }
             Err(error) => {
                 assert!(why_not.values().all(Option::is_some));

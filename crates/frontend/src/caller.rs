@@ -1,0 +1,113 @@
+//! Who asks, and what they may: from a request's headers and its key.
+//!
+//! With keys, a key is a tenant. Without, everyone is the same nameless tenant, and all there is
+//! to tell clients apart is the `x-session-id` that they choose themselves: that shares slots
+//! fairly among well-behaved ones and stops nobody who sends another id with every request.
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::HashSeed;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use router::Identity;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::App;
+use crate::admission::Refusal;
+use crate::error::ApiError;
+use crate::keys::{Key, KeyPermit};
+use crate::pipeline::Urgency;
+
+static PRIORITY: HeaderName = HeaderName::from_static("x-request-priority");
+static TIMEOUT: HeaderName = HeaderName::from_static("x-request-timeout-ms");
+static SESSION: HeaderName = HeaderName::from_static("x-session-id");
+
+/// Who sent a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// With how many requests it may have inside.
+    key: Option<(Arc<Key>, usize)>,
+    pub(crate) urgency: Urgency,
+}
+
+impl Caller {
+    /// Reads the headers. Fails if keys are asked for and none is there, or if a header makes
+    /// no sense.
+    pub(crate) fn of(app: &App, headers: &HeaderMap) -> Result<Self, ApiError> {
+        let sent = headers.get(header::AUTHORIZATION);
+        let sent = sent.map(HeaderValue::as_bytes);
+        let key = match &app.api_keys {
+            None => None,
+            Some(keys) => {
+                let found = keys.find(sent, app.admission.limit());
+                Some(found.ok_or_else(ApiError::unauthorized)?)
+            }
+        };
+        let holder = key.as_ref().map(|(key, _)| &**key);
+        let asked: i32 = number(headers, &PRIORITY)?.unwrap_or(0);
+        let timeout: Option<u64> = number(headers, &TIMEOUT)?;
+        let patience = [timeout.map(Duration::from_millis), app.max_queue_wait];
+        let urgency = Urgency {
+            identity: identity(headers, holder),
+            priority: asked.min(highest(holder, app.trust_priority)),
+            patience: patience.into_iter().flatten().min(),
+        };
+        Ok(Self { key, urgency })
+    }
+
+    /// A place among the key's requests, if there is a key.
+    pub(crate) fn enter(&self, app: &App) -> Result<Option<KeyPermit>, Refusal> {
+        let Some((key, limit)) = &self.key else {
+            return Ok(None);
+        };
+        let entered = key.enter(*limit);
+        app.metrics.key_asked(&key.name, entered.is_ok());
+        match entered {
+            Ok(permit) => Ok(Some(permit)),
+            Err(limit) => Err(Refusal::KeyFull { limit }),
+        }
+    }
+
+    /// A request's seed, apart from others' where the key asks for it.
+    pub(crate) fn seed(&self, request: HashSeed) -> HashSeed {
+        match &self.key {
+            Some((key, _)) => key.seed(request),
+            None => request,
+        }
+    }
+}
+
+/// How far a caller may go.
+fn highest(key: Option<&Key>, trusted: bool) -> i32 {
+    let stated = key.and_then(|key| key.priority);
+    stated.unwrap_or(if trusted { i32::MAX } else { 0 })
+}
+
+/// The same key is the same tenant whatever else the key file says.
+fn identity(headers: &HeaderMap, key: Option<&Key>) -> Identity {
+    // 0 is for those without.
+    let named = |bytes: &[u8]| xxh3_64(bytes).max(1);
+    let session = headers.get(&SESSION);
+    let session = session.filter(|session| !session.is_empty());
+    Identity {
+        tenant: key.map_or(0, |key| named(key.name.as_bytes())),
+        share: key.map_or(1, |key| key.share),
+        session: session.map_or(0, |session| named(session.as_bytes())),
+    }
+}
+
+fn number<T: FromStr>(headers: &HeaderMap, name: &HeaderName) -> Result<Option<T>, ApiError> {
+    let Some(value) = headers.get(name) else {
+        return Ok(None);
+    };
+    let parsed = value
+        .to_str()
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
+    let Some(parsed) = parsed else {
+        let message = format!("The header `{name}` must be a whole number, not {value:?}.");
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, message).param(name.as_str()));
+    };
+    Ok(Some(parsed))
+}
