@@ -260,6 +260,7 @@ fn front(scene: &Scene, mode: &str, clock: Clock, tasks: &TaskTracker) -> Front 
     let config = FrontendConfig {
         max_requests: 1000,
         max_body_bytes: 1 << 20,
+        max_buffered_bytes: 64 << 20,
         max_queue_wait: None,
         access: Access::Open,
         api_keys: None,

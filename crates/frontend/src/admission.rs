@@ -14,6 +14,8 @@ pub(crate) enum Refusal {
     Draining,
     #[error("the server already holds {limit} requests")]
     Full { limit: usize },
+    #[error("the server already holds as many bytes of requests as it may")]
+    NoMemory,
 }
 
 #[derive(Debug)]

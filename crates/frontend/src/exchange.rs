@@ -1,4 +1,4 @@
-//! One HTTP request on its way to an answer: read, parse, admit, prepare, serve.
+//! One HTTP request on its way to an answer: admit, read, parse, prepare, serve.
 //!
 //! Both endpoints walk the same way and differ only in the shape of what comes in and goes
 //! out, so the walk is written once. Everything that a request holds (its place inside, its
@@ -10,11 +10,9 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use contract::RequestId;
 use futures_util::future::try_join_all;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use openai::{ChatRequest, CompletionRequest, Extensions, GenerationOptions, Prompt};
 use preprocess::{Prepared, Preprocessor};
 use tracing::debug;
@@ -23,12 +21,10 @@ use crate::App;
 use crate::admission::Permit;
 use crate::answer::{Answer, answer_id};
 use crate::error::ApiError;
-use crate::metrics::{Endpoint, RequestRecord, Stage};
+use crate::intake::Claim;
+use crate::metrics::{Arrival, Endpoint, RequestRecord, Stage};
 use crate::pipeline::Urgency;
 use crate::{collect, stream};
-
-/// Bodies above this size are tokenised off the event loop: they take milliseconds.
-const LARGE_BODY: usize = 256 << 10;
 
 pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static PRIORITY: HeaderName = HeaderName::from_static("x-request-priority");
@@ -81,10 +77,18 @@ impl Asked {
         }
     }
 
-    fn prepare(&self, preprocessor: &Preprocessor) -> Result<Vec<Prepared>, ApiError> {
-        Ok(match self {
-            Self::Chat(request) => vec![preprocessor.chat(request)?],
-            Self::Completion(request) => preprocessor.completion(request)?,
+    /// The prompts in tokens, and what else is needed from here on. What was sent may be large
+    /// and goes with `self`.
+    fn prepare(self, preprocessor: &Preprocessor) -> Result<Ready, ApiError> {
+        let echoes = self.echoes(preprocessor);
+        let (prepared, options) = match self {
+            Self::Chat(request) => (vec![preprocessor.chat(&request)?], request.options),
+            Self::Completion(request) => (preprocessor.completion(&request)?, request.options),
+        };
+        Ok(Ready {
+            prepared,
+            options,
+            echoes,
         })
     }
 
@@ -100,6 +104,13 @@ impl Asked {
             Self::Completion(_) | Self::Chat(_) => Vec::new(),
         }
     }
+}
+
+/// A request in tokens.
+struct Ready {
+    prepared: Vec<Prepared>,
+    options: GenerationOptions,
+    echoes: Vec<String>,
 }
 
 /// Handles one request to either endpoint.
@@ -129,28 +140,35 @@ async fn answer(
     headers: &HeaderMap,
     (body, request_id): (Body, &RequestId),
 ) -> Result<Response, ApiError> {
-    let arrived = app.clock.now();
+    let arrival = Arrival::begin(&app.metrics, endpoint);
     let mut streaming = false;
     let admitted = async {
         let urgency = urgency(headers, app.max_queue_wait)?;
         check_media_type(headers)?;
-        let body = read(body, app.max_body_bytes).await?;
-        let asked = Asked::parse(endpoint, &body)?;
+        // Before the body: reading it is what costs memory.
+        let permit = app.admission.admit()?;
+        let body = app.intake.read(body).await?;
+        // How long the client took to send it is not our time.
+        let arrived = app.clock.now();
+        let bytes = body.bytes;
+        let parse = move || Asked::parse(endpoint, &bytes);
+        let asked = app.intake.work(&body.claim, parse).await??;
         streaming = asked.options().stream;
         if asked.model() != app.model.as_str() {
             return Err(ApiError::unknown_model(asked.model(), app.model.as_str()));
         }
-        Ok(((asked, urgency), body.len(), app.admission.admit()?))
+        Ok(((asked, urgency), body.claim, (permit, arrived)))
     };
-    let (asked, size, permit) = match admitted.await {
+    let (asked, claim, (permit, arrived)) = match admitted.await {
         Ok(admitted) => admitted,
         Err(error) => {
-            app.metrics.refused(endpoint, streaming, error.error_type());
+            arrival.refused(streaming, error.error_type());
             return Err(error);
         }
     };
+    arrival.admitted();
     let record = RequestRecord::begin(&app.metrics, endpoint, streaming, arrived);
-    match serve(&app, asked, size, request_id).await {
+    match serve(&app, asked, claim, request_id).await {
         Ok(served) => {
             let exchange = Exchange::new(app, endpoint, (record, permit), served);
             Ok(exchange.respond(streaming).await)
@@ -172,40 +190,30 @@ struct Served {
 async fn serve(
     app: &Arc<App>,
     (asked, urgency): (Asked, Urgency),
-    size: usize,
+    claim: Claim,
     request_id: &RequestId,
 ) -> Result<Served, ApiError> {
     let began = app.clock.now();
-    let (asked, prepared) = if size > LARGE_BODY {
-        let app = Arc::clone(app);
-        let work = move || {
-            let prepared = asked.prepare(&app.preprocessor);
-            (asked, prepared)
-        };
-        tokio::task::spawn_blocking(work)
-            .await
-            .expect("preparing a request does not panic")
-    } else {
-        let prepared = asked.prepare(&app.preprocessor);
-        (asked, prepared)
-    };
+    let shared = Arc::clone(app);
+    let prepare = move || asked.prepare(&shared.preprocessor);
+    let ready = app.intake.work(&claim, prepare).await?;
+    drop(claim);
     app.metrics.stage(Stage::Prepare, app.clock.now() - began);
-    let replies = prepared?
+    let Ready {
+        prepared,
+        options,
+        echoes,
+    } = ready?;
+    let replies = prepared
         .into_iter()
         .map(|prepared| app.pipeline.serve(request_id, prepared, urgency));
     let answers = (0..)
         .zip(try_join_all(replies).await?)
         .map(|(index, reply)| {
-            let options = asked.options();
             let text = app.preprocessor.text_stream(&options.stop);
             Answer::new(index, reply, text, &options.extensions)
         })
         .collect();
-    let echoes = asked.echoes(&app.preprocessor);
-    let options = match asked {
-        Asked::Chat(request) => request.options,
-        Asked::Completion(request) => request.options,
-    };
     Ok(Served {
         options,
         echoes,
@@ -303,10 +311,14 @@ fn number<T: FromStr>(headers: &HeaderMap, name: &HeaderName) -> Result<Option<T
     Ok(Some(parsed))
 }
 
-/// A body without a declared type is taken for JSON, as curl-minded people expect.
+/// A body without a declared type is taken for JSON, as curl-minded people expect, except from
+/// a page: browsers ask before they send JSON to another site, and do not without a type.
 fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else {
-        return Ok(());
+        return match headers.contains_key(header::ORIGIN) {
+            true => Err(ApiError::unsupported_media("(nothing)")),
+            false => Ok(()),
+        };
     };
     let value = value.to_str().unwrap_or("(unreadable)");
     let essence = value.split(';').next().unwrap_or_default().trim();
@@ -314,15 +326,4 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(ApiError::unsupported_media(value))
-}
-
-async fn read(body: Body, limit: usize) -> Result<Bytes, ApiError> {
-    match Limited::new(body, limit).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large(limit)),
-        Err(error) => {
-            let message = format!("The request body could not be read: {error}.");
-            Err(ApiError::new(StatusCode::BAD_REQUEST, message))
-        }
-    }
 }

@@ -182,6 +182,7 @@ impl Service {
         let config = FrontendConfig {
             max_requests: 100,
             max_body_bytes: 1 << 20,
+            max_buffered_bytes: 64 << 20,
             max_queue_wait: None,
             access: Access::Open,
             api_keys: None,

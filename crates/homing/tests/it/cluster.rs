@@ -93,6 +93,7 @@ impl Cluster {
         let config = FrontendConfig {
             max_requests: 1000,
             max_body_bytes: 1 << 20,
+            max_buffered_bytes: 64 << 20,
             max_queue_wait: None,
             access: Access::Open,
             api_keys: None,
