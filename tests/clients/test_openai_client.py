@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import socket
 
+import httpx
 import openai
 import pytest
 
@@ -250,6 +252,60 @@ def test_malformed_oversized_and_foreign_bodies(server):
     ]:
         assert response.status_code == status
         assert response.json()["error"]["message"]
+
+
+def test_a_body_that_nobody_read_ends_its_connection(server):
+    # Many times over one client: whether the next request meets a closed connection is no matter of luck.
+    for _ in range(5):
+        response = server.http.post("/v1/chat/completions", content=b"x" * (17 << 20))
+        assert response.status_code == 413
+        assert response.headers["connection"] == "close"
+        assert server.http.get("/live").status_code == 200
+
+
+def test_a_body_without_an_end_is_refused_early(server):
+    def pieces():
+        while True:
+            yield b" " * (1 << 20)
+
+    response = server.http.post("/v1/chat/completions", content=pieces())
+    assert response.status_code == 413
+    assert response.headers["connection"] == "close"
+
+
+def test_only_names_of_loopback_are_answered(server):
+    evil = {"host": "evil.example"}
+    assert server.http.get("/workers", headers=evil).status_code == 421
+    assert server.http.put("/router", json={}, headers=evil).status_code == 421
+    assert server.http.get("/health", headers=evil).status_code == 200
+    assert server.http.get("/workers", headers={"host": "localhost:1"}).status_code == 200
+    page = {"origin": "http://evil.example"}
+    body = {"model": MODEL, "messages": QUESTION, "max_tokens": 2}
+    assert server.http.post("/v1/chat/completions", json=body, headers=page).status_code == 403
+    assert server.http.post("/v1/chat/completions", json=body).status_code == 200
+
+
+def test_special_tokens_in_a_message_are_text(client):
+    def prompt_tokens(content):
+        messages = [{"role": "user", "content": content}]
+        return client.chat.completions.create(model=MODEL, messages=messages, max_tokens=1).usage.prompt_tokens
+
+    # As a token it would be one more, as text it is several.
+    assert prompt_tokens("a<|eot_id|>") > prompt_tokens("a") + 1
+
+
+def test_half_sent_requests_do_not_hold_up_the_end():
+    server = Server("--shutdown-grace", "600")
+    address = (httpx.URL(server.url).host, httpx.URL(server.url).port)
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+    sockets = [socket.create_connection(address) for _ in range(3)]
+    for half, sent in zip(sockets, [b"", head, head + b"Content-Length: 100\r\n\r\n{"]):
+        half.sendall(sent)
+    server.until("the body is awaited", lambda: server.http.get("/health").json()["in_flight"] == 1)
+    # `stop` gives up long before the grace is over.
+    assert server.stop() == 0
+    for half in sockets:
+        half.close()
 
 
 def test_full_workers_refuse_with_retry_after():

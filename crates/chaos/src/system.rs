@@ -301,6 +301,7 @@ fn front(
     let config = FrontendConfig {
         max_requests: 1000,
         max_body_bytes: 1 << 20,
+        max_buffered_bytes: 64 << 20,
         max_queue_wait: None,
         trust_priority: false,
         access: Access::Open,

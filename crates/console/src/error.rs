@@ -42,6 +42,7 @@ impl From<Denied> for Problem {
         let status = match denied {
             Denied::Token => StatusCode::UNAUTHORIZED,
             Denied::OtherSite => StatusCode::FORBIDDEN,
+            Denied::ForeignHost => StatusCode::MISDIRECTED_REQUEST,
         };
         Self::new(status, denied.to_string()).code(denied.code())
     }

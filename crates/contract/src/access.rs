@@ -31,6 +31,11 @@ pub enum Denied {
     Token,
     #[error("This operation cannot be asked for by a page of another site.")]
     OtherSite,
+    #[error(
+        "This server does not answer under that host name: ask for it as localhost or 127.0.0.1, \
+         or start it with --allowed-hosts NAME."
+    )]
+    ForeignHost,
 }
 
 impl Denied {
@@ -39,6 +44,7 @@ impl Denied {
         match self {
             Self::Token => "control_token_required",
             Self::OtherSite => "cross_origin",
+            Self::ForeignHost => "foreign_host",
         }
     }
 }

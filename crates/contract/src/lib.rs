@@ -15,6 +15,7 @@
 //! | [`moment`] | time as a value, so that pure code never reads a clock |
 //! | [`processors`] | how much of its processors a machine had for itself |
 //! | [`random`] | seeded randomness that does not depend on call order |
+//! | [`visitors`] | under which names a server may be visited |
 
 pub mod access;
 pub mod block;
@@ -25,6 +26,7 @@ pub mod moment;
 pub mod processors;
 pub mod random;
 pub mod token_stream;
+pub mod visitors;
 pub mod worker;
 
 pub use access::{Access, Denied};
@@ -38,6 +40,7 @@ pub use kv_event::{FeedMessage, KvBatch, KvEvent, KvSnapshot, StoredBlock};
 pub use moment::{Clock, Moment};
 pub use processors::Processors;
 pub use token_stream::{ChunkSource, TokenSender, TokenStream, token_stream};
+pub use visitors::Visitors;
 pub use worker::{
     DRAFT_POSITIONS, FrontendId, FrontendLoad, GpuSpec, Hashing, Lease, ModelName, PositionCounts,
     SpeculationCounts, WorkerCard, WorkerId, WorkerStatus,

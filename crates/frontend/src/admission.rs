@@ -16,6 +16,8 @@ pub(crate) enum Refusal {
     Full { limit: usize },
     #[error("this API key already has {limit} requests under way")]
     KeyFull { limit: usize },
+    #[error("the server already holds as many bytes of requests as it may")]
+    NoMemory,
 }
 
 #[derive(Debug)]

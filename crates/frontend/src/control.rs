@@ -1,18 +1,21 @@
 //! Looking into the server, and changing it.
 //!
-//! Reading is free. What changes something (router mode, cache, workers) goes through
-//! [`Access`]: open on loopback, by token beyond it.
+//! What changes something (router mode, cache, workers) goes through [`Access`]: open on loopback
+//! without API keys, by token elsewhere. Reading is free, and takes a key or the token where
+//! clients must have keys: what it tells of is other clients' requests.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, Query, Request, State};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use contract::{Access, Denied, WorkerCard, WorkerId};
-use http::{HeaderMap, StatusCode};
-use router::{BlockWeights, Mode, ModeError, ModeName};
+use contract::{Access, WorkerCard, WorkerId};
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use router::{BlockWeights, Decision, Mode, ModeError, ModeName};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -21,16 +24,29 @@ use tracing::info;
 use crate::App;
 use crate::error::ApiError;
 
+/// A page of decisions ends with the one that reaches this: some milliseconds of writing.
+const PAGE_BYTES: usize = 1 << 20;
+
 /// Lets a request that changes something pass.
 fn check(access: &Access, headers: &HeaderMap) -> Result<(), ApiError> {
     let header = |name: &str| headers.get(name).map(|value| value.as_bytes());
-    access.check(header).map_err(|denied| {
-        let status = match denied {
-            Denied::Token => StatusCode::UNAUTHORIZED,
-            Denied::OtherSite => StatusCode::FORBIDDEN,
-        };
-        ApiError::new(status, denied.to_string()).code(denied.code())
-    })
+    Ok(access.check(header)?)
+}
+
+/// Lets a request that looks into the server pass.
+pub(crate) async fn check_reader(
+    State(app): State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    if let Some(keys) = &app.api_keys {
+        let headers = request.headers();
+        let sent = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        if !keys.allow(sent) && check(&app.access, headers).is_err() {
+            return Err(ApiError::unauthorized());
+        }
+    }
+    Ok(next.run(request).await)
 }
 
 /// A control token that cannot be guessed.
@@ -197,26 +213,61 @@ async fn ask<T>(
         })
 }
 
+/// Which decisions: the newest `limit` of those older than `before`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct DecisionsQuery {
     #[serde(default = "default_limit")]
     limit: usize,
+    before: Option<u64>,
 }
 
 fn default_limit() -> usize {
     100
 }
 
-/// The newest decisions first.
+/// The newest decisions first. Where they do not fit a page, `next` is the `before` of the rest.
 pub(crate) async fn decisions(
     State(app): State<Arc<App>>,
     query: Result<Query<DecisionsQuery>, QueryRejection>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Response, ApiError> {
     let Query(query) = query.map_err(|error| {
+        // The parser does not say which; only one of them is usual.
         ApiError::new(StatusCode::BAD_REQUEST, error.body_text()).param("limit")
     })?;
-    let decisions = app.pipeline.router.decisions(query.limit);
-    Ok(Json(json!({ "decisions": decisions })))
+    let kept = match query.before {
+        None => app.pipeline.router.decisions(query.limit.saturating_add(1)),
+        Some(_) => app.pipeline.router.decisions(usize::MAX),
+    };
+    let older =
+        |decision: &&Arc<Decision>| query.before.is_none_or(|before| decision.number < before);
+    let page = page(kept.iter().filter(older), query.limit)
+        .map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    Ok(([(CONTENT_TYPE, "application/json")], page).into_response())
+}
+
+/// At most `limit` decisions, and no more than fit [`PAGE_BYTES`], but always one.
+fn page<'a>(
+    decisions: impl Iterator<Item = &'a Arc<Decision>>,
+    limit: usize,
+) -> Result<Vec<u8>, serde_json::Error> {
+    let mut page = br#"{"decisions":["#.to_vec();
+    let mut last = None;
+    let mut more = false;
+    for (count, decision) in decisions.enumerate() {
+        if count == limit || page.len() > PAGE_BYTES {
+            more = true;
+            break;
+        }
+        if count > 0 {
+            page.push(b',');
+        }
+        serde_json::to_writer(&mut page, decision)?;
+        last = Some(decision.number);
+    }
+    page.extend_from_slice(b"],\"next\":");
+    serde_json::to_writer(&mut page, &last.filter(|_| more))?;
+    page.push(b'}');
+    Ok(page)
 }
 
 /// Forgets every cached block that no running request uses, on every worker.

@@ -5,11 +5,12 @@
 //! offending field. Causes that are the operator's business are logged here, once, and not
 //! sent.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
-use contract::LinkError;
+use contract::{Denied, LinkError};
 use http::{HeaderValue, StatusCode, header};
 use openai::{ErrorBody, RequestError, RequestErrorKind};
 use preprocess::PrepareError;
@@ -31,6 +32,8 @@ pub(crate) struct ApiError {
     param: Option<String>,
     code: Option<&'static str>,
     retry_after: Option<Duration>,
+    /// Under which label it is counted, where the status does not say.
+    counted: Option<ErrorType>,
 }
 
 /// Without the message: it may quote what a user wrote, and this is what logs show.
@@ -52,6 +55,7 @@ impl ApiError {
             param: None,
             code: None,
             retry_after: None,
+            counted: None,
         }
     }
 
@@ -70,7 +74,12 @@ impl ApiError {
         self
     }
 
+    pub(crate) fn retry_soon(self) -> Self {
+        self.retry_after(RETRY_SOON)
+    }
+
     pub(crate) fn unknown_model(asked: &str, served: &str) -> Self {
+        let asked = abridged(asked);
         let message = format!("The model `{asked}` does not exist. This server serves `{served}`.");
         Self::new(StatusCode::NOT_FOUND, message)
             .param("model")
@@ -87,13 +96,37 @@ impl ApiError {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, message).code("request_too_large")
     }
 
+    pub(crate) fn too_slow() -> Self {
+        let message = "The request body came too slowly.";
+        Self::new(StatusCode::REQUEST_TIMEOUT, message).code("request_timeout")
+    }
+
+    /// For the record: nobody is there to read it.
+    pub(crate) fn hung_up(cause: &dyn fmt::Display) -> Self {
+        let message = format!("The request body could not be read: {cause}.");
+        Self {
+            counted: Some(ErrorType::Cancelled),
+            ..Self::new(StatusCode::BAD_REQUEST, message)
+        }
+    }
+
+    /// Something of ours failed, and the log says what.
+    pub(crate) fn internal() -> Self {
+        let message = "The server failed to process this request.";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, message).code("internal_error")
+    }
+
     pub(crate) fn unsupported_media(found: &str) -> Self {
+        let found = abridged(found);
         let message = format!("The request body must be `application/json`, not `{found}`.");
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).code("unsupported_media_type")
     }
 
     /// The label under which the failure is counted.
     pub(crate) fn error_type(&self) -> ErrorType {
+        if let Some(counted) = self.counted {
+            return counted;
+        }
         match self.status {
             StatusCode::NOT_FOUND => ErrorType::NotFound,
             StatusCode::TOO_MANY_REQUESTS => ErrorType::Overload,
@@ -102,6 +135,11 @@ impl ApiError {
             status if status.is_server_error() => ErrorType::Internal,
             _ => ErrorType::Validation,
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
     }
 
     pub(crate) fn body(&self) -> ErrorBody {
@@ -114,6 +152,15 @@ impl ApiError {
         ErrorBody::new(kind, &self.message)
             .with_param(self.param.clone())
             .with_code(self.code)
+    }
+}
+
+/// What a client wrote, as far as it helps to read it again.
+fn abridged(text: &str) -> Cow<'_, str> {
+    const QUOTED: usize = 80;
+    match text.char_indices().nth(QUOTED) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
     }
 }
 
@@ -156,6 +203,17 @@ impl From<PrepareError> for ApiError {
     }
 }
 
+impl From<Denied> for ApiError {
+    fn from(denied: Denied) -> Self {
+        let status = match denied {
+            Denied::Token => StatusCode::UNAUTHORIZED,
+            Denied::OtherSite => StatusCode::FORBIDDEN,
+            Denied::ForeignHost => StatusCode::MISDIRECTED_REQUEST,
+        };
+        Self::new(status, denied.to_string()).code(denied.code())
+    }
+}
+
 impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         let message = format!("{refusal}; try again shortly");
@@ -163,7 +221,7 @@ impl From<Refusal> for ApiError {
             Refusal::Draining => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, message).code("draining")
             }
-            Refusal::Full { .. } => {
+            Refusal::Full { .. } | Refusal::NoMemory => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, message).code("server_full")
             }
             Refusal::KeyFull { .. } => {

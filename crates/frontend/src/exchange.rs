@@ -1,4 +1,4 @@
-//! One HTTP request on its way to an answer: read, parse, admit, prepare, serve.
+//! One HTTP request on its way to an answer: admit, read, parse, prepare, serve.
 //!
 //! Both endpoints walk the same way and differ only in the shape of what comes in and goes
 //! out, so the walk is written once. Everything that a request holds (its place inside, its
@@ -8,10 +8,8 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use contract::RequestId;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use openai::{ChatRequest, CompletionRequest, Extensions, GenerationOptions, Prompt};
 use preprocess::{Prepared, Preprocessor};
 use tracing::debug;
@@ -21,12 +19,10 @@ use crate::answer::{Answer, answer_id, one_begins};
 use crate::caller::Caller;
 use crate::drive::{Common, Permits, Siblings};
 use crate::error::ApiError;
+use crate::intake::Claim;
 use crate::logprobs::Gathered;
-use crate::metrics::{Endpoint, RequestRecord, Stage};
+use crate::metrics::{Arrival, Endpoint, RequestRecord, Stage};
 use crate::{collect, stream};
-
-/// Bodies above this size are tokenised off the event loop: they take milliseconds.
-const LARGE_BODY: usize = 256 << 10;
 
 pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static WORKER: HeaderName = HeaderName::from_static("x-homing-worker");
@@ -76,10 +72,18 @@ impl Asked {
         }
     }
 
-    fn prepare(&self, preprocessor: &Preprocessor) -> Result<Vec<Prepared>, ApiError> {
-        Ok(match self {
-            Self::Chat(request) => vec![preprocessor.chat(request)?],
-            Self::Completion(request) => preprocessor.completion(request)?,
+    /// The prompts in tokens, and what else is needed from here on. What was sent may be large
+    /// and goes with `self`.
+    fn prepare(self, preprocessor: &Preprocessor) -> Result<Ready, ApiError> {
+        let echoes = self.echoes(preprocessor);
+        let (prepared, options) = match self {
+            Self::Chat(request) => (vec![preprocessor.chat(&request)?], request.options),
+            Self::Completion(request) => (preprocessor.completion(&request)?, request.options),
+        };
+        Ok(Ready {
+            prepared,
+            options,
+            echoes,
         })
     }
 
@@ -95,6 +99,13 @@ impl Asked {
             Self::Completion(_) | Self::Chat(_) => Vec::new(),
         }
     }
+}
+
+/// A request in tokens.
+struct Ready {
+    prepared: Vec<Prepared>,
+    options: GenerationOptions,
+    echoes: Vec<String>,
 }
 
 /// Handles one request to either endpoint.
@@ -124,30 +135,43 @@ async fn answer(
     headers: &HeaderMap,
     (body, request_id): (Body, &RequestId),
 ) -> Result<Response, ApiError> {
-    let arrived = app.clock.now();
+    let arrival = Arrival::begin(&app.metrics, endpoint);
     let mut streaming = false;
     let admitted = async {
         let caller = Caller::of(&app, headers)?;
         check_media_type(headers)?;
-        let body = read(body, app.max_body_bytes).await?;
-        let asked = Asked::parse(endpoint, &body)?;
+        // Before the body: reading it is what costs memory.
+        let permits = (app.admission.admit()?, caller.enter(&app)?);
+        let body = app.intake.read(body).await?;
+        // How long the client took to send it is not our time.
+        let arrived = app.clock.now();
+        let bytes = body.bytes;
+        let parse = move || Asked::parse(endpoint, &bytes);
+        let asked = app.intake.work(&body.claim, parse).await??;
         streaming = asked.options().stream;
         if asked.model() != app.model.as_str() {
             return Err(ApiError::unknown_model(asked.model(), app.model.as_str()));
         }
-        let permits = (app.admission.admit()?, caller.enter(&app)?);
-        Ok(((asked, caller), body.len(), permits))
+        Ok(((asked, caller), body.claim, (permits, arrived)))
     };
-    let (asked, size, permits) = match admitted.await {
+    let (asked, claim, (permits, arrived)) = match admitted.await {
         Ok(admitted) => admitted,
         Err(error) => {
-            app.metrics.refused(endpoint, streaming, error.error_type());
+            arrival.refused(streaming, error.error_type());
             return Err(error);
         }
     };
+    arrival.admitted();
     let record = RequestRecord::begin(&app.metrics, endpoint, streaming, arrived);
     let answered = async {
-        let served = serve(&app, endpoint, asked, (size, request_id), (&record, permits)).await?;
+        let served = serve(
+            &app,
+            endpoint,
+            asked,
+            (claim, request_id),
+            (&record, permits),
+        )
+        .await?;
         let exchange = Exchange::new(Arc::clone(&app), endpoint, Arc::clone(&record), served);
         exchange.respond(streaming).await
     };
@@ -167,49 +191,39 @@ async fn serve(
     app: &Arc<App>,
     endpoint: Endpoint,
     (asked, caller): (Asked, Caller),
-    (size, request_id): (usize, &RequestId),
+    (claim, request_id): (Claim, &RequestId),
     (record, permits): (&Arc<RequestRecord>, Permits),
 ) -> Result<Served, ApiError> {
     let began = app.clock.now();
-    let (asked, prepared) = if size > LARGE_BODY {
-        let app = Arc::clone(app);
-        let work = move || {
-            let prepared = asked.prepare(&app.preprocessor);
-            (asked, prepared)
-        };
-        tokio::task::spawn_blocking(work)
-            .await
-            .expect("preparing a request does not panic")
-    } else {
-        let prepared = asked.prepare(&app.preprocessor);
-        (asked, prepared)
-    };
+    let shared = Arc::clone(app);
+    let prepare = move || asked.prepare(&shared.preprocessor);
+    let ready = app.intake.work(&claim, prepare).await?;
+    drop(claim);
     app.metrics.stage(Stage::Prepare, app.clock.now() - began);
-    let options = asked.options();
+    let Ready {
+        prepared,
+        options,
+        echoes,
+    } = ready?;
     let common = Arc::new(Common {
         record: Arc::clone(record),
         explain: options.extensions.routing,
         siblings: Siblings::default(),
         _permits: permits,
     });
-    let echoed = matches!(&asked, Asked::Completion(request) if request.echo);
     let begin = |(index, mut prepared): (u32, Prepared)| {
         prepared.hash_seed = caller.seed(prepared.hash_seed);
         let tokenizer = app.preprocessor.tokenizer();
-        let prompt = echoed.then(|| Arc::clone(&prepared.prompt));
+        let prompt = (!echoes.is_empty()).then(|| Arc::clone(&prepared.prompt));
         let logprobs = Gathered::new(endpoint, tokenizer, prompt);
         let text = app.preprocessor.text_stream(&options.stop);
-        let reply = app.pipeline
+        let reply = app
+            .pipeline
             .serve(request_id, prepared, caller.urgency, &common);
         Answer::new(index, reply, text, logprobs)
     };
-    let mut answers: Vec<Answer> = (0..).zip(prepared?).map(begin).collect();
+    let mut answers: Vec<Answer> = (0..).zip(prepared).map(begin).collect();
     one_begins(&mut answers).await?;
-    let echoes = asked.echoes(&app.preprocessor);
-    let options = match asked {
-        Asked::Chat(request) => request.options,
-        Asked::Completion(request) => request.options,
-    };
     Ok(Served {
         options,
         echoes,
@@ -277,10 +291,14 @@ fn request_id(headers: &HeaderMap) -> RequestId {
     }
 }
 
-/// A body without a declared type is taken for JSON, as curl-minded people expect.
+/// A body without a declared type is taken for JSON, as curl-minded people expect, except from
+/// a page: browsers ask before they send JSON to another site, and do not without a type.
 fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else {
-        return Ok(());
+        return match headers.contains_key(header::ORIGIN) {
+            true => Err(ApiError::unsupported_media("(nothing)")),
+            false => Ok(()),
+        };
     };
     let value = value.to_str().unwrap_or("(unreadable)");
     let essence = value.split(';').next().unwrap_or_default().trim();
@@ -288,15 +306,4 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(ApiError::unsupported_media(value))
-}
-
-async fn read(body: Body, limit: usize) -> Result<Bytes, ApiError> {
-    match Limited::new(body, limit).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large(limit)),
-        Err(error) => {
-            let message = format!("The request body could not be read: {error}.");
-            Err(ApiError::new(StatusCode::BAD_REQUEST, message))
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! The HTTP service: admit, prepare, route, dispatch, stream.
 //!
 //! ```text
-//! exchange ── read, parse, admit ──► preprocess ──► pipeline ── route, dispatch ──► worker
+//! exchange ── admit, read, parse ──► preprocess ──► pipeline ── route, dispatch ──► worker
 //!    │                                                  ▲                             │
 //!    └──► stream | collect ◄── answer (tokens → text) ◄─┴───────── chunks ◄───────────┘
 //! ```
@@ -18,8 +18,10 @@
 //! | [`stream`], [`collect`] | the two ways to send text |
 //! | [`fleet`] | follows membership, pumps feeds into the router |
 //! | [`admission`] | the door |
+//! | [`intake`] | reads bodies and works on them, within limits |
 //! | [`control`] | looking into the server and changing it |
-//! | [`service`] | routes, health, models, metrics, listening |
+//! | [`service`] | routes, health, models, metrics |
+//! | [`listen`] | connections: how many, for how long, under which names |
 //! | [`slow_reader`] | cuts off clients that do not read |
 //! | [`error`], [`metrics`] | what went wrong; what is counted |
 //!
@@ -35,8 +37,10 @@ mod drive;
 mod error;
 mod exchange;
 mod fleet;
+mod intake;
 mod journey;
 mod keys;
+mod listen;
 mod logprobs;
 mod metrics;
 mod pipeline;
@@ -45,6 +49,9 @@ mod routing;
 mod service;
 mod slow_reader;
 mod stream;
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,10 +69,11 @@ pub use contract::Access;
 
 pub use crate::control::{FleetCommand, FleetError, RouterChange, offending_field, random_token};
 pub use crate::keys::{ApiKeys, KeyFileError, KeyRing};
-pub use crate::service::serve;
+pub use crate::listen::{Connections, Listening, serve};
 
 use crate::admission::Admission;
 use crate::fleet::Fleet;
+use crate::intake::Intake;
 use crate::metrics::FrontendMetrics;
 use crate::pipeline::{Limits, Pipeline};
 
@@ -75,6 +83,8 @@ pub struct FrontendConfig {
     /// Requests held at once, whatever their state.
     pub max_requests: usize,
     pub max_body_bytes: usize,
+    /// Bytes of large bodies held at once; never less than one body.
+    pub max_buffered_bytes: usize,
     /// A request that is expected to wait longer for a worker is refused at once, and one that
     /// has waited so long leaves the queue. It may ask for less time, not for more.
     pub max_queue_wait: Option<Duration>,
@@ -138,7 +148,7 @@ struct App {
     clock: Clock,
     access: Access,
     api_keys: Option<KeyRing>,
-    max_body_bytes: usize,
+    intake: Intake,
     max_queue_wait: Option<Duration>,
     trust_priority: bool,
     fleet_commands: Option<mpsc::Sender<FleetCommand>>,
@@ -204,7 +214,7 @@ impl Frontend {
                 clock: parts.clock,
                 access: config.access,
                 api_keys: config.api_keys,
-                max_body_bytes: config.max_body_bytes,
+                intake: Intake::new(config.max_body_bytes, config.max_buffered_bytes),
                 max_queue_wait: config.max_queue_wait,
                 trust_priority: config.trust_priority,
                 fleet_commands: parts.fleet_commands,

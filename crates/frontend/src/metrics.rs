@@ -58,6 +58,14 @@ pub(crate) enum ErrorType {
 }
 
 impl ErrorType {
+    /// Why a request ended without a word: its client left, unless something of ours broke.
+    fn of_unfinished() -> Self {
+        match std::thread::panicking() {
+            true => Self::Internal,
+            false => Self::Cancelled,
+        }
+    }
+
     fn label(self) -> &'static str {
         match self {
             Self::Validation => "validation",
@@ -220,11 +228,6 @@ impl FrontendMetrics {
             .inc();
     }
 
-    /// Counts a request that ended before it was admitted.
-    pub(crate) fn refused(&self, endpoint: Endpoint, streaming: bool, error: ErrorType) {
-        self.count(endpoint, streaming, Some(error));
-    }
-
     fn count(&self, endpoint: Endpoint, streaming: bool, error: Option<ErrorType>) {
         let request_type = if streaming { "stream" } else { "unary" };
         let (status, error_type) = match error {
@@ -241,6 +244,50 @@ impl FrontendMetrics {
         self.registry
             .counter(&catalog::FRONTEND_REQUESTS_TOTAL, &labels)
             .inc();
+    }
+}
+
+/// Follows a request from its first byte until it is known what it asks, so that one that
+/// goes away meanwhile is counted.
+#[derive(Debug)]
+pub(crate) struct Arrival<'a> {
+    metrics: &'a FrontendMetrics,
+    endpoint: Endpoint,
+    settled: bool,
+}
+
+impl<'a> Arrival<'a> {
+    pub(crate) fn begin(metrics: &'a FrontendMetrics, endpoint: Endpoint) -> Self {
+        Self {
+            metrics,
+            endpoint,
+            settled: false,
+        }
+    }
+
+    /// Somebody else follows the request from here.
+    pub(crate) fn admitted(mut self) {
+        self.settled = true;
+    }
+
+    pub(crate) fn refused(mut self, streaming: bool, error: ErrorType) {
+        self.settled = true;
+        if error == ErrorType::Cancelled {
+            self.metrics.disconnected.add(1.0);
+        }
+        self.metrics.count(self.endpoint, streaming, Some(error));
+    }
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        if !self.settled {
+            let error = ErrorType::of_unfinished();
+            if error == ErrorType::Cancelled {
+                self.metrics.disconnected.add(1.0);
+            }
+            self.metrics.count(self.endpoint, false, Some(error));
+        }
     }
 }
 
@@ -373,7 +420,8 @@ impl RequestRecord {
 
 impl Drop for RequestRecord {
     fn drop(&mut self) {
-        if self.end(Some(ErrorType::Cancelled)) {
+        let error = ErrorType::of_unfinished();
+        if self.end(Some(error)) && error == ErrorType::Cancelled {
             self.metrics.disconnected.add(1.0);
         }
     }

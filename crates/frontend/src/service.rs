@@ -1,27 +1,22 @@
-//! Routes, the small endpoints, and listening.
+//! Routes and the small endpoints.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use openai::{Model, ModelList, ObjectKind};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
-use tracing::warn;
 
 use crate::App;
 use crate::control;
 use crate::error::ApiError;
 use crate::exchange;
 use crate::metrics::Endpoint;
-use crate::slow_reader::Impatient;
 
 /// Control requests are tiny.
 const CONTROL_BODY_BYTES: usize = 64 << 10;
@@ -33,17 +28,25 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/v1/models", get(models))
         .route("/v1/models/{*model}", get(model))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&app), check_key));
+    let inside = Router::new()
+        .route("/router", get(control::router))
+        .route("/workers", get(control::workers))
+        .route("/decisions", get(control::decisions))
+        .route_layer(middleware::from_fn_with_state(
+            Arc::clone(&app),
+            control::check_reader,
+        ));
     Router::new()
         .merge(api)
+        .merge(inside)
         .route("/health", get(health))
         .route("/live", get(live))
         .route("/ready", get(health))
         .route("/metrics", get(metrics))
         .route("/openapi.json", get(openapi))
-        .route("/router", get(control::router).put(control::set_router))
-        .route("/workers", get(control::workers).post(control::add_worker))
+        .route("/router", put(control::set_router))
+        .route("/workers", post(control::add_worker))
         .route("/workers/{id}", delete(control::remove_worker))
-        .route("/decisions", get(control::decisions))
         .route("/reset_prefix_cache", post(control::reset_prefix_cache))
         .route("/", get(status_page))
         .fallback(unknown_path)
@@ -65,28 +68,6 @@ async fn check_key(
         }
     }
     Ok(next.run(request).await)
-}
-
-/// Serves `routes` on `listener` until `drain` fires, then until the last connection ends. A
-/// client that takes nothing for longer than `patience` is cut off.
-pub async fn serve(
-    listener: TcpListener,
-    routes: Router,
-    patience: Duration,
-    drain: CancellationToken,
-) {
-    use axum::serve::ListenerExt as _;
-    let listener = listener.tap_io(|stream| {
-        // A token should leave when it is written, not when a packet is full.
-        if let Err(error) = stream.set_nodelay(true) {
-            warn!(%error, "no delay could not be set");
-        }
-    });
-    let listener = Impatient::new(listener, patience);
-    let served = axum::serve(listener, routes).with_graceful_shutdown(drain.cancelled_owned());
-    if let Err(error) = served.await {
-        warn!(%error, "listener failed");
-    }
 }
 
 async fn chat(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {

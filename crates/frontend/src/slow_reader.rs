@@ -10,41 +10,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::serve::Listener;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// A listener whose connections end when their client does not read.
-pub(crate) struct Impatient<L> {
-    listener: L,
-    patience: Duration,
-}
-
-impl<L> Impatient<L> {
-    pub(crate) fn new(listener: L, patience: Duration) -> Self {
-        Self { listener, patience }
-    }
-}
-
-impl<L: Listener> Listener for Impatient<L> {
-    type Io = ImpatientIo<L::Io>;
-    type Addr = L::Addr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        let (io, address) = self.listener.accept().await;
-        let io = ImpatientIo {
-            io,
-            patience: self.patience,
-            waiting: None,
-        };
-        (io, address)
-    }
-
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        self.listener.local_addr()
-    }
-}
-
+/// A connection that ends when its client does not read.
 pub(crate) struct ImpatientIo<T> {
     io: T,
     patience: Duration,
@@ -53,6 +22,14 @@ pub(crate) struct ImpatientIo<T> {
 }
 
 impl<T> ImpatientIo<T> {
+    pub(crate) fn new(io: T, patience: Duration) -> Self {
+        Self {
+            io,
+            patience,
+            waiting: None,
+        }
+    }
+
     /// Passes an outcome on, unless it has been pending for too long.
     fn limit<R>(
         &mut self,
@@ -129,12 +106,7 @@ mod tests {
     ) {
         let (io, client) = tokio::io::duplex(8);
         let patience = Duration::from_secs(30);
-        let io = ImpatientIo {
-            io,
-            patience,
-            waiting: None,
-        };
-        (io, client)
+        (ImpatientIo::new(io, patience), client)
     }
 
     #[tokio::test(start_paused = true)]

@@ -183,6 +183,18 @@ pub(crate) struct DemoArgs {
     #[arg(long, help_heading = "Addresses")]
     pub(crate) control_token: Option<String>,
 
+    /// Further host names under which the server may be asked for, separated by commas
+    ///
+    /// On loopback it answers to localhost, 127.0.0.1 and [::1] only, so that no web page can
+    /// reach it by a name of its own. Behind a reverse proxy, name the proxy's host here.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAMES",
+        help_heading = "Addresses"
+    )]
+    pub(crate) allowed_hosts: Vec<String>,
+
     /// Have no load generator; talk to the API yourself
     #[arg(long, help_heading = "Load")]
     pub(crate) no_load: bool,

@@ -153,6 +153,7 @@ pub(crate) fn preprocessor(
     let config = PreprocessConfig {
         max_context_tokens,
         cache_bytes: args.tokenizer_cache_bytes,
+        parse_specials_in_content: args.parse_special_tokens_in_content,
         ..PreprocessConfig::default()
     };
     let Some(path) = model_path(args)? else {
@@ -213,6 +214,7 @@ mod tests {
                 model_name: model_name.map(str::to_owned),
                 model_path: None,
                 model: Some(model.to_owned()),
+                parse_special_tokens_in_content: false,
                 tokenizer_cache_bytes: 0,
             };
             told_name(&args).map(str::to_owned)

@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ::console::Console;
 use anyhow::Context as _;
-use contract::{Clock, FrontendId, Hashing};
-use frontend::{Access, FaultLimits, FleetCommand, Frontend, FrontendConfig, Parts};
+use contract::{Clock, FrontendId, Hashing, Visitors};
+use frontend::{Access, FaultLimits, FleetCommand, Frontend, FrontendConfig, Listening, Parts};
 use loadgen::LoadGenerator;
 use loadgen::client::{Transport, TransportOptions};
 use router::Router;
@@ -97,7 +97,11 @@ async fn system(
         load,
         autostart: args.autostart,
         grace: args.limits.shutdown_grace,
-        patience: args.limits.slow_reader_timeout,
+        listening: args.limits.listening(Visitors::new(
+            args.host.is_loopback(),
+            false,
+            &args.allowed_hosts,
+        )),
     };
     system.serve(outside, facade).await
 }
@@ -116,8 +120,7 @@ struct Outside {
     autostart: bool,
     /// How long running streams may take to finish.
     grace: Duration,
-    /// How long a client may not read.
-    patience: Duration,
+    listening: Listening,
 }
 
 /// Everything that runs behind the listeners.
@@ -170,6 +173,7 @@ impl System {
         let config = FrontendConfig {
             max_requests: args.limits.max_requests,
             max_body_bytes: args.limits.max_body_bytes,
+            max_buffered_bytes: args.limits.max_buffered_bytes,
             max_queue_wait: Some(args.routing.max_queue_wait),
             trust_priority: args.routing.trust_priority_header,
             access: access.clone(),
@@ -259,7 +263,7 @@ impl System {
             load,
             autostart,
             grace,
-            patience,
+            listening,
         } = outside;
         let mut signals = doors.signals;
         let drain = CancellationToken::new();
@@ -272,7 +276,8 @@ impl System {
         // What is not the console's is answered as on the API's port.
         let console = console.service().fallback_service(frontend.service());
         for (listener, routes) in [(doors.api, frontend.service()), (doors.console, console)] {
-            tasks.spawn(frontend::serve(listener, routes, patience, drain.clone()));
+            let listening = listening.clone();
+            tasks.spawn(frontend::serve(listener, routes, listening, drain.clone()));
         }
         let stop_workers = CancellationToken::new();
         let workers = tasks.spawn(fleet.run(commands, stop_workers.clone()));

@@ -17,6 +17,7 @@ mod laboratory;
 mod loadgen;
 mod model;
 mod observability;
+mod open_files;
 mod pages;
 mod print;
 mod runtime;

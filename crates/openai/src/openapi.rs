@@ -151,13 +151,18 @@ fn control_paths() -> Value {
     remove_worker["responses"]["202"] = json_answer("It drains", "Worker");
     let mut decisions = operation(
         "listDecisions",
-        "The last routing decisions, explained",
+        "The last routing decisions, explained, in pages of about a megabyte",
         &[400],
     );
     decisions["parameters"] = json!([{
         "name": "limit",
         "in": "query",
         "description": "How many, newest first",
+        "schema": { "type": "integer", "minimum": 1 }
+    }, {
+        "name": "before",
+        "in": "query",
+        "description": "Only those with a smaller number: a page's `next`",
         "schema": { "type": "integer", "minimum": 1 }
     }]);
     decisions["responses"]["200"] = json_answer("Newest first", "DecisionList");

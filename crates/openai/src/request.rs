@@ -18,6 +18,7 @@
 //! the frontend.
 
 mod error;
+mod extensions;
 mod fields;
 mod options;
 mod value;
@@ -35,6 +36,10 @@ use self::value::RawMessage;
 
 /// Prompts in one completions request. Each becomes a request of its own to a worker.
 pub const MAX_PROMPTS: usize = 128;
+
+/// Messages in one chat request: more than fit any context, since each takes some tokens
+/// besides its text. Lists end here, not in memory.
+pub const MAX_MESSAGES: usize = 100_000;
 
 /// `POST /v1/chat/completions`.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,7 +87,8 @@ impl ChatRequest {
         let options = fields.options()?;
         let messages = fields
             .messages
-            .ok_or_else(|| RequestError::missing("messages"))?;
+            .ok_or_else(|| RequestError::missing("messages"))?
+            .0;
         if messages.is_empty() {
             return Err(RequestError::empty(
                 "messages",

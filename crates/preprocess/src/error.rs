@@ -32,6 +32,12 @@ pub enum PrepareError {
         /// `messages` or `prompt`.
         param: &'static str,
     },
+    /// So much that nobody counted it.
+    #[error(
+        "This model's maximum context length is {limit} tokens. However, your {param} resulted in \
+         far more tokens than that. Please reduce the length of the {param}."
+    )]
+    ContextFarTooLong { limit: u32, param: &'static str },
     #[error(
         "invalid value for `{param}`: token id {id} is not below {vocabulary}, the size of the vocabulary"
     )]
@@ -51,7 +57,9 @@ impl PrepareError {
     /// The request's field that is at fault.
     pub fn param(&self) -> Option<&str> {
         match self {
-            Self::ContextTooLong { param, .. } => Some(param),
+            Self::ContextTooLong { param, .. } | Self::ContextFarTooLong { param, .. } => {
+                Some(param)
+            }
             Self::UnknownToken { param, .. } => Some(param),
             Self::Template { .. } => Some("messages"),
             Self::Encode { .. } => None,
@@ -61,7 +69,9 @@ impl PrepareError {
     /// OpenAI's code, where it has one.
     pub fn code(&self) -> Option<&'static str> {
         match self {
-            Self::ContextTooLong { .. } => Some("context_length_exceeded"),
+            Self::ContextTooLong { .. } | Self::ContextFarTooLong { .. } => {
+                Some("context_length_exceeded")
+            }
             Self::UnknownToken { .. } => Some("invalid_value"),
             Self::Template { .. } | Self::Encode { .. } => None,
         }

@@ -9,6 +9,7 @@
 //! | [`prepare`] | the whole way in: [`Preprocessor`] |
 //! | [`template`] | a conversation becomes one text, by the model's Jinja template |
 //! | [`tokenizer`] | text becomes tokens: the embedded vocabulary or a model's own |
+//! | `guard` | what users write is not taken for what the template writes |
 //! | [`encode`] | the same, paying only for text not seen before |
 //! | [`piece`], [`piece_cache`] | where text may be cut, and what is remembered of the pieces |
 //! | [`text_stream`] | the way out: [`detokenize`], then [`stop`] strings |
@@ -18,6 +19,7 @@ pub mod corpus;
 pub mod detokenize;
 pub mod encode;
 pub mod error;
+mod guard;
 pub mod piece;
 pub mod piece_cache;
 pub mod prepare;

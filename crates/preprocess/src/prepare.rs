@@ -15,10 +15,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use contract::{HashSeed, OutputLimits, Penalties, Sampling, TokenId};
-use openai::{ChatRequest, CompletionRequest, GenerationOptions, Prompt};
+use openai::{ChatRequest, CompletionRequest, GenerationOptions, Message, Prompt, Role};
 
-use crate::encode::{Encoder, MIN_PIECE_BYTES};
+use crate::encode::{Bounds, Encoder, MIN_PIECE_BYTES};
 use crate::error::{LoadError, PrepareError};
+use crate::guard::Guard;
 use crate::piece_cache::{CacheStats, PieceCache};
 use crate::template::{self, ChatTemplate};
 use crate::text_stream::TextStream;
@@ -31,6 +32,8 @@ pub struct PreprocessConfig {
     pub max_context_tokens: u32,
     /// What the cache of tokenised text may take.
     pub cache_bytes: usize,
+    /// Whether the name of a special token in a message is that token, not text.
+    pub parse_specials_in_content: bool,
     /// For templates that print the date.
     pub clock: fn() -> SystemTime,
 }
@@ -41,6 +44,7 @@ impl Default for PreprocessConfig {
             // Llama 3.1's own.
             max_context_tokens: 131_072,
             cache_bytes: 64 << 20,
+            parse_specials_in_content: false,
             clock: SystemTime::now,
         }
     }
@@ -80,6 +84,9 @@ pub struct Preprocessor {
     encoder: Encoder,
     template: ChatTemplate,
     max_context_tokens: u32,
+    parse_specials_in_content: bool,
+    /// What a message takes at least besides its text.
+    message_tokens: usize,
 }
 
 impl Preprocessor {
@@ -118,17 +125,46 @@ impl Preprocessor {
     fn new(tokenizer: Tokenizer, template: ChatTemplate, config: &PreprocessConfig) -> Self {
         let cache = PieceCache::new(config.cache_bytes);
         Self {
+            message_tokens: message_tokens(&tokenizer, &template),
             encoder: Encoder::new(Arc::new(tokenizer), cache, MIN_PIECE_BYTES),
             template,
             max_context_tokens: config.max_context_tokens,
+            parse_specials_in_content: config.parse_specials_in_content,
         }
     }
 
+    /// Names of special tokens in messages are text, unless the configuration says otherwise.
     pub fn chat(&self, request: &ChatRequest) -> Result<Prepared, PrepareError> {
-        let text = self.template.render(&request.messages)?;
+        let messages = &request.messages;
+        let bounds = self.bounds("messages");
+        let written = messages
+            .iter()
+            .flat_map(|message| [Some(&*message.content), message.name.as_deref()])
+            .flatten();
+        bounds.check_bytes(written.clone().map(str::len).sum())?;
+        bounds.check_tokens(messages.len().saturating_mul(self.message_tokens))?;
+        let tokenizer = self.encoder.tokenizer();
+        let guard = match self.parse_specials_in_content {
+            true => None,
+            false => Guard::new(tokenizer.controls(), written)?,
+        };
+        let text = match &guard {
+            Some(guard) => self
+                .template
+                .render_with(messages, |text| guard.protect(text)),
+            None => self.template.render(messages),
+        }?;
         let mut prompt = Vec::new();
-        self.encoder.encode(&text, Specials::Parse, &mut prompt)?;
+        self.encoder
+            .encode_prompt(&text, guard.as_ref(), bounds, &mut prompt)?;
         self.finish(prompt, &request.options, "messages")
+    }
+
+    fn bounds(&self, param: &'static str) -> Bounds {
+        Bounds {
+            limit: self.max_context_tokens,
+            param,
+        }
     }
 
     /// One result for each prompt, in order.
@@ -185,7 +221,8 @@ impl Preprocessor {
         {
             tokens.push(bos);
         }
-        self.encoder.encode(text, Specials::Parse, &mut tokens)?;
+        self.encoder
+            .encode_prompt(text, None, self.bounds("prompt"), &mut tokens)?;
         Ok(tokens)
     }
 
@@ -238,6 +275,26 @@ impl Preprocessor {
             hash_seed: HashSeed::new("", options.extensions.cache_salt.as_deref().unwrap_or("")),
         })
     }
+}
+
+/// What a template adds to each message, by its own example, and half of that to be on the safe
+/// side: it may write less for another role. At least one token.
+fn message_tokens(tokenizer: &Tokenizer, template: &ChatTemplate) -> usize {
+    let message = |role| Message {
+        role,
+        content: "a".to_owned(),
+        name: None,
+    };
+    let turns = [Role::User, Role::Assistant, Role::User].map(message);
+    let length = |turns: &[Message]| {
+        let text = template.render(turns).ok()?;
+        let tokens = tokenizer.encode(&text, Specials::Parse).ok()?;
+        Some(tokens.len())
+    };
+    let (Some(long), Some(short)) = (length(&turns), length(&turns[..1])) else {
+        return 1;
+    };
+    (long.saturating_sub(short) / 4).max(1)
 }
 
 fn sampling(options: &GenerationOptions) -> Sampling {

@@ -5,30 +5,71 @@
 //! comes first ends the text; if two end together, the longer. That rule depends on the
 //! text alone, so the answer is the same however the text was cut into tokens: a property
 //! test says so.
+//!
+//! How much of a stop string the text ends with is all there is to remember of it, after Knuth,
+//! Morris and Pratt. A byte of text costs a few comparisons for each stop string, however
+//! long those are.
 
 #[cfg(test)]
 mod tests;
 
-use memchr::memmem::Finder;
-
 /// Watches one answer for its stop strings.
 #[derive(Debug)]
 pub struct StopMatcher {
-    stops: Vec<Finder<'static>>,
+    stops: Vec<Stop>,
     /// The end of the text that has not gone out.
     held: String,
     stopped: bool,
 }
 
+/// One stop string, and how much of it the text ends with.
+#[derive(Debug)]
+struct Stop {
+    text: Box<[u8]>,
+    /// For each length of a beginning of `text`, how long the longest shorter beginning is
+    /// that this one ends with.
+    shorter: Box<[u32]>,
+    matched: usize,
+}
+
+impl Stop {
+    fn new(text: &str) -> Self {
+        let text: Box<[u8]> = text.as_bytes().into();
+        let mut shorter = vec![0; text.len() + 1];
+        let mut length = 0_usize;
+        for end in 1..text.len() {
+            while length > 0 && text[length] != text[end] {
+                length = shorter[length] as usize;
+            }
+            if text[length] == text[end] {
+                length += 1;
+            }
+            shorter[end + 1] = u32::try_from(length).expect("stop strings are short");
+        }
+        Self {
+            text,
+            shorter: shorter.into(),
+            matched: 0,
+        }
+    }
+
+    /// Takes the text's next byte. Returns whether the stop string ends with it.
+    fn push(&mut self, byte: u8) -> bool {
+        while self.matched > 0 && self.text[self.matched] != byte {
+            self.matched = self.shorter[self.matched] as usize;
+        }
+        if self.text[self.matched] == byte {
+            self.matched += 1;
+        }
+        self.matched == self.text.len()
+    }
+}
+
 impl StopMatcher {
     /// None of `stops` may be empty.
     pub fn new(stops: &[String]) -> Self {
-        let stops = stops
-            .iter()
-            .map(|stop| Finder::new(stop).into_owned())
-            .collect();
         Self {
-            stops,
+            stops: stops.iter().map(|stop| Stop::new(stop)).collect(),
             held: String::new(),
             stopped: false,
         }
@@ -44,14 +85,24 @@ impl StopMatcher {
         if self.stopped || text.is_empty() {
             return self.stopped;
         }
+        let before = self.held.len();
         self.held.push_str(text);
-        if let Some(start) = self.find() {
-            out.push_str(&self.held[..start]);
-            self.held.clear();
-            self.stopped = true;
-            return true;
+        for (at, byte) in text.bytes().enumerate() {
+            let ended = self.stops.iter_mut().filter_map(|stop| {
+                let length = stop.text.len();
+                stop.push(byte).then_some(length)
+            });
+            // All of them have to see the byte.
+            if let Some(longest) = ended.max() {
+                out.push_str(&self.held[..before + at + 1 - longest]);
+                self.held.clear();
+                self.stopped = true;
+                return true;
+            }
         }
-        let certain = self.held.len() - self.possible_start();
+        // A stop string starts with a whole character, so this cut is between characters.
+        let possible = self.stops.iter().map(|stop| stop.matched).max();
+        let certain = self.held.len() - possible.unwrap_or(0);
         out.push_str(&self.held[..certain]);
         self.held.drain(..certain);
         false
@@ -61,32 +112,5 @@ impl StopMatcher {
     pub fn finish(&mut self, out: &mut String) {
         out.push_str(&self.held);
         self.held.clear();
-    }
-
-    /// Where the stop string starts that ends the text.
-    fn find(&self) -> Option<usize> {
-        let first = |stop: &Finder<'_>| {
-            let start = stop.find(self.held.as_bytes())?;
-            Some((start + stop.needle().len(), start))
-        };
-        self.stops
-            .iter()
-            .filter_map(first)
-            .min()
-            .map(|(_, start)| start)
-    }
-
-    /// How many bytes at the end could be the start of a stop string. A stop string starts
-    /// with a whole character, so the cut before them is between characters.
-    fn possible_start(&self) -> usize {
-        let held = self.held.as_bytes();
-        let longest = |stop: &Finder<'_>| {
-            let needle = stop.needle();
-            (1..needle.len())
-                .rev()
-                .find(|&length| held.ends_with(&needle[..length]))
-                .unwrap_or(0)
-        };
-        self.stops.iter().map(longest).max().unwrap_or(0)
     }
 }

@@ -14,6 +14,7 @@ mod json;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::time::SystemTime;
 
 use minijinja::{Environment, Error, ErrorKind, Value, context};
@@ -77,7 +78,17 @@ impl ChatTemplate {
 
     /// The prompt that asks the assistant for its next turn.
     pub fn render(&self, messages: &[Message]) -> Result<String, PrepareError> {
-        let messages: Vec<Value> = messages.iter().map(message_value).collect();
+        self.render_with(messages, Cow::Borrowed)
+    }
+
+    /// The same, with whatever a user wrote passed through `told` first.
+    pub(crate) fn render_with<'m>(
+        &self,
+        messages: &'m [Message],
+        told: impl Fn(&'m str) -> Cow<'m, str>,
+    ) -> Result<String, PrepareError> {
+        let messages = messages.iter().map(|message| message_value(message, &told));
+        let messages: Vec<Value> = messages.collect();
         let template = self
             .environment
             .get_template(NAME)
@@ -98,13 +109,13 @@ impl ChatTemplate {
 }
 
 /// A message as templates see it. The content is copied once, into a shared string.
-fn message_value(message: &Message) -> Value {
+fn message_value<'m>(message: &'m Message, told: impl Fn(&'m str) -> Cow<'m, str>) -> Value {
     let mut fields = vec![
         ("role", Value::from(message.role.as_str())),
-        ("content", Value::from(message.content.as_str())),
+        ("content", Value::from(&*told(&message.content))),
     ];
     if let Some(name) = &message.name {
-        fields.push(("name", Value::from(name.as_str())));
+        fields.push(("name", Value::from(&*told(name))));
     }
     Value::from_iter(fields)
 }

@@ -19,7 +19,7 @@ use contract::TokenId;
 
 use self::embedded::Embedded;
 use self::hugging_face::HuggingFace;
-use self::special::SpecialTokens;
+pub(crate) use self::special::SpecialTokens;
 use crate::error::PrepareError;
 use crate::piece::SplitPattern;
 
@@ -45,6 +45,8 @@ pub struct Tokenizer {
     vocabulary: Vocabulary,
     /// What a text is parted at; empty where only the whole text may be encoded.
     separators: SpecialTokens,
+    /// What only a template may write.
+    controls: SpecialTokens,
     bos: Option<NamedToken>,
     eos_text: String,
     eos: Arc<[TokenId]>,
@@ -70,14 +72,14 @@ impl Tokenizer {
             id,
             text: text.to_owned(),
         };
+        let specials = || {
+            let tokens = embedded::SPECIAL_TOKENS.iter();
+            SpecialTokens::new(tokens.map(|&(id, text)| (id, text.to_owned())).collect())
+        };
         Self {
             vocabulary: Vocabulary::Embedded(Embedded::get()),
-            separators: SpecialTokens::new(
-                embedded::SPECIAL_TOKENS
-                    .iter()
-                    .map(|&(id, text)| (id, text.to_owned()))
-                    .collect(),
-            ),
+            separators: specials(),
+            controls: specials(),
             bos: Some(token("<|begin_of_text|>", embedded::BEGIN_OF_TEXT)),
             eos_text: "<|eot_id|>".to_owned(),
             eos: [embedded::END_OF_TEXT, embedded::END_OF_TURN].into(),
@@ -93,6 +95,7 @@ impl Tokenizer {
     ) -> Self {
         Self {
             separators: SpecialTokens::new(vocabulary.separators()),
+            controls: SpecialTokens::new(vocabulary.controls()),
             vocabulary: Vocabulary::HuggingFace(Box::new(vocabulary)),
             bos,
             eos_text,
@@ -123,6 +126,40 @@ impl Tokenizer {
             Specials::Plain => None,
         };
         special::Segments::new(separators, text)
+    }
+
+    /// The names that only a template may write.
+    pub(crate) fn controls(&self) -> &SpecialTokens {
+        &self.controls
+    }
+
+    /// Parts a rendered text at the template's special tokens, for its texts to be encoded as
+    /// plain ones. Where a model's rules are not known, a text is parted all the same, and
+    /// loses the space around a token that the token takes.
+    pub(crate) fn guarded_segments<'a>(&'a self, text: &'a str) -> Vec<Segment<'a>> {
+        let model = match &self.vocabulary {
+            Vocabulary::HuggingFace(model) if model.split_pattern().is_none() => model,
+            Vocabulary::HuggingFace(_) | Vocabulary::Embedded(_) => {
+                return self.segments(text, Specials::Parse).collect();
+            }
+        };
+        let mut segments: Vec<Segment<'a>> =
+            special::Segments::new(Some(&self.controls), text).collect();
+        for at in 0..segments.len() {
+            let Segment::Special(id) = segments[at] else {
+                continue;
+            };
+            let (before, after) = model.strips(id);
+            if before
+                && let Some(Segment::Text(text)) = at.checked_sub(1).map(|at| &mut segments[at])
+            {
+                *text = text.trim_end();
+            }
+            if after && let Some(Segment::Text(text)) = segments.get_mut(at + 1) {
+                *text = text.trim_start();
+            }
+        }
+        segments
     }
 
     /// Appends the tokens of a [`Segment::Text`].

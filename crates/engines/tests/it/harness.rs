@@ -183,6 +183,7 @@ impl Service {
         let config = FrontendConfig {
             max_requests: 100,
             max_body_bytes: 1 << 20,
+            max_buffered_bytes: 64 << 20,
             max_queue_wait: None,
             trust_priority: false,
             access: Access::Open,

@@ -34,8 +34,23 @@ pub(crate) struct FrontendArgs {
     #[arg(long, default_value = "127.0.0.1", help_heading = "Addresses")]
     pub(crate) host: IpAddr,
     /// Token for operations that change the server (router mode, cache reset)
+    ///
+    /// Sent as `Authorization: Bearer TOKEN`. Not needed on loopback without --api-key-file unless
+    /// set; made up and printed where it is needed and not given.
     #[arg(long, help_heading = "Addresses")]
     pub(crate) control_token: Option<String>,
+    /// Further host names under which the server may be asked for, separated by commas
+    ///
+    /// On loopback without --api-key-file it answers to localhost, 127.0.0.1 and [::1] only, so
+    /// that no web page can reach it by a name of its own. Behind a reverse proxy, name the
+    /// proxy's host here.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAMES",
+        help_heading = "Addresses"
+    )]
+    pub(crate) allowed_hosts: Vec<String>,
     /// File with the keys that clients may use; by default no key is asked for
     ///
     /// One key a line, or TOML or JSON with each key's name, highest priority, share, limit and

@@ -4,9 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use contract::Visitors;
+use frontend::{Connections, Listening};
 use router::{BlockWeights, Mode, ModeName, RouterConfig};
 
 use super::seconds;
+use crate::open_files;
 
 /// What is served.
 #[derive(Clone, Debug, Args)]
@@ -22,6 +25,11 @@ pub(crate) struct ModelArgs {
     /// Model that a real engine computes: a name of `homing model list`, a path, or OWNER/NAME
     #[arg(long, value_name = "NAME", help_heading = "Model")]
     pub(crate) model: Option<String>,
+    /// Take the names of special tokens in messages for those tokens, not for text
+    ///
+    /// With it, whoever writes a message can end it and begin another in anybody's name.
+    #[arg(long, help_heading = "Model")]
+    pub(crate) parse_special_tokens_in_content: bool,
     /// Bytes that remember how text was tokenised
     #[arg(long, default_value_t = 64 << 20, help_heading = "Model")]
     pub(crate) tokenizer_cache_bytes: usize,
@@ -124,12 +132,51 @@ pub(crate) struct LimitArgs {
     /// Largest request body
     #[arg(long, default_value_t = 16 << 20, help_heading = "Limits")]
     pub(crate) max_body_bytes: usize,
+    /// Bytes of large request bodies that are held at once, while they are read and prepared
+    ///
+    /// More are refused with 429. Never less than --max-body-bytes.
+    #[arg(long, default_value_t = 64 << 20, value_name = "BYTES", help_heading = "Limits")]
+    pub(crate) max_buffered_bytes: usize,
+    /// Connections at once; by default what the limit of open files allows, at most 65536
+    ///
+    /// When all are taken, the one that has been quiet longest makes room. Where all are busy,
+    /// more are answered only on /live, /health, /ready and /metrics.
+    #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "Limits")]
+    pub(crate) max_connections: Option<usize>,
+    /// Longest time for a request's header, and longest pause in its body, in seconds
+    #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
+    pub(crate) read_timeout: Duration,
+    /// A connection without a request for so long is closed, in seconds
+    #[arg(long, default_value = "120", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
+    pub(crate) idle_timeout: Duration,
     /// A client that reads nothing of its answer for so long is cut off, in seconds
     #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
     pub(crate) slow_reader_timeout: Duration,
     /// How long running streams may take to finish after SIGTERM, in seconds
     #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
     pub(crate) shutdown_grace: Duration,
+}
+
+impl LimitArgs {
+    /// What every listener of the process allows.
+    pub(crate) fn listening(&self, visitors: Visitors) -> Listening {
+        let connections = self.max_connections;
+        Listening {
+            patience: self.slow_reader_timeout,
+            read_timeout: self.read_timeout,
+            idle_timeout: self.idle_timeout,
+            visitors,
+            connections: Connections::new(connections.unwrap_or_else(open_files::connections)),
+        }
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(_) => Err("not a whole number".to_owned()),
+    }
 }
 
 /// What every long-running command has.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use contract::{Clock, FrontendId, Hashing, ModelName};
+use contract::{Clock, FrontendId, Hashing, ModelName, Visitors};
 use engine::sim::Profile;
 use frontend::{Access, FaultLimits, Frontend, FrontendConfig, KeyRing, Parts};
 use router::{Router, RouterConfig};
@@ -46,11 +46,12 @@ async fn serve(args: FrontendArgs) -> anyhow::Result<()> {
     let frontend = start(&args, &served, access.clone(), (&tasks, &stop)).await?;
     greet(&args, &served, &access, listener.local_addr()?);
     let drain = CancellationToken::new();
-    let patience = args.limits.slow_reader_timeout;
+    let keys = args.api_key_file.is_some();
+    let visitors = Visitors::new(args.host.is_loopback(), keys, &args.allowed_hosts);
     tasks.spawn(frontend::serve(
         listener,
         frontend.service(),
-        patience,
+        args.limits.listening(visitors),
         drain.clone(),
     ));
     signals.next().await;
@@ -106,6 +107,7 @@ async fn start(
     let config = FrontendConfig {
         max_requests: args.limits.max_requests,
         max_body_bytes: args.limits.max_body_bytes,
+        max_buffered_bytes: args.limits.max_buffered_bytes,
         max_queue_wait: Some(args.routing.max_queue_wait),
         trust_priority: args.routing.trust_priority_header,
         access,
@@ -161,10 +163,12 @@ fn api_keys(
     Ok(Some(ring))
 }
 
+/// Whoever can reach a loopback listener may change things, unless clients must have keys: then
+/// a reverse proxy may stand before it. Otherwise a token is needed.
 fn access(args: &FrontendArgs) -> Access {
     match &args.control_token {
         Some(token) => Access::Token(token.clone()),
-        None if args.host.is_loopback() => Access::Open,
+        None if args.host.is_loopback() && args.api_key_file.is_none() => Access::Open,
         None => Access::Token(frontend::random_token()),
     }
 }

@@ -12,6 +12,7 @@ use axum::Json;
 use axum::routing::get;
 use contract::{Clock, WorkerId};
 use etcd::Etcd;
+use frontend::Listening;
 use http::{StatusCode, header};
 use net::discovery::Registered;
 use net::events::{Plane, Publisher, topic};
@@ -72,7 +73,10 @@ async fn serve(args: WorkerArgs) -> anyhow::Result<()> {
         tasks.tracker.spawn(frontend::serve(
             listener,
             routes,
-            PATIENCE,
+            Listening {
+                patience: PATIENCE,
+                ..Listening::default()
+            },
             tasks.stop.clone(),
         ));
     }

@@ -12,7 +12,8 @@ use ::console::{
 use ::loadgen::LoadGenerator;
 use ::sweep::Objectives;
 use anyhow::Context as _;
-use contract::Access;
+use contract::{Access, Visitors};
+use frontend::Listening;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -115,7 +116,11 @@ pub(super) async fn serve(
     tasks.spawn(frontend::serve(
         listener,
         console.service(),
-        PATIENCE,
+        Listening {
+            patience: PATIENCE,
+            visitors: Visitors::new(args.console_host.is_loopback(), false, &[]),
+            ..Listening::default()
+        },
         closing.clone(),
     ));
     Ok(closing)

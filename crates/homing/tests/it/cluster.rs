@@ -74,6 +74,7 @@ impl Setup {
         FrontendConfig {
             max_requests: 1000,
             max_body_bytes: 1 << 20,
+            max_buffered_bytes: 64 << 20,
             max_queue_wait: self.max_queue_wait,
             trust_priority: self.trust_priority,
             access: Access::Open,
@@ -95,7 +96,8 @@ impl Cluster {
             max_context_tokens: profile.max_context_tokens,
             ..PreprocessConfig::default()
         });
-        let answers = setup.answers.unwrap_or_else(|| articles(&preprocessor));
+        let answers = setup.answers.clone();
+        let answers = answers.unwrap_or_else(|| articles(&preprocessor));
         let config = RouterConfig {
             mode: setup.mode.parse().unwrap(),
             seed: setup.seed.unwrap_or(1),

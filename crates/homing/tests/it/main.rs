@@ -4,6 +4,7 @@
 
 mod cluster;
 mod console;
+mod door;
 mod failures;
 mod loadgen;
 mod observability;

@@ -416,8 +416,11 @@ fn control() -> Value {
         },
         "DecisionList": {
             "type": "object",
-            "required": ["decisions"],
-            "properties": { "decisions": { "type": "array", "items": reference("Decision") } }
+            "required": ["decisions", "next"],
+            "properties": {
+                "decisions": { "type": "array", "items": reference("Decision") },
+                "next": { "type": ["integer", "null"], "description": "`before` of the next page, if there is one" },
+            }
         },
     })
 }

@@ -103,7 +103,11 @@ impl RequestError {
             kind: RequestErrorKind::Invalid,
             param,
             message,
-            code: Some("invalid_type"),
+            // The type is right where there is only too much of it.
+            code: Some(match problem.starts_with("more than ") {
+                true => "invalid_value",
+                false => "invalid_type",
+            }),
         }
     }
 }

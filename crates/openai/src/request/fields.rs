@@ -7,8 +7,9 @@
 use serde::Deserialize;
 
 use super::error::RequestError;
+use super::extensions::RawExtensions;
 use super::options::{GenerationOptions, RawOptions, StreamOptions};
-use super::value::{OneOrMany, RawExtensions, RawMessage, RawPrompt};
+use super::value::{Messages, OneOrMany, RawPrompt};
 
 macro_rules! request_fields {
     ($(#[$about:meta])* $name:ident { $($field:ident: $kind:ty,)* }) => {
@@ -74,7 +75,7 @@ macro_rules! request_fields {
 request_fields! {
     /// `POST /v1/chat/completions`.
     ChatFields {
-        messages: Vec<RawMessage>,
+        messages: Messages,
         logprobs: bool,
         top_logprobs: i64,
     }

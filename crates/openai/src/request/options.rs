@@ -6,10 +6,14 @@ use std::ops::RangeInclusive;
 use serde::Deserialize;
 
 use super::error::RequestError;
-use super::value::{OneOrMany, RawExtensions};
+use super::extensions::RawExtensions;
+use super::value::OneOrMany;
 
 /// Stop strings in one request. OpenAI takes 4; engines in the field take more.
-const MAX_STOPS: usize = 16;
+pub(super) const MAX_STOPS: usize = 16;
+/// Bytes of one stop string. Every stream with it keeps and compares it; nobody waits for a
+/// page of text word by word.
+const MAX_STOP_BYTES: usize = 1024;
 /// One that divides by next to nothing would leave no number of a logit.
 const REPETITION_PENALTY: RangeInclusive<f64> = 0.01..=100.0;
 const CHAT_TOP_LOGPROBS: RangeInclusive<i64> = 0..=20;
@@ -25,7 +29,8 @@ pub struct GenerationOptions {
     pub ignore_eos: bool,
     /// 0 to 2.
     pub temperature: Option<f32>,
-    /// Above 0, at most 1.
+    /// Above 0, at most 1. A request's 0, which leaves the likeliest token only, is told as
+    /// temperature 0: engines know that one.
     pub top_p: Option<f32>,
     /// At least 1; `None` where the request switched it off.
     pub top_k: Option<u32>,
@@ -99,12 +104,10 @@ impl RawOptions {
     pub(super) fn check(self) -> Result<GenerationOptions, RequestError> {
         let (max_tokens, min_tokens) = self.lengths()?;
         only_one("n", self.n)?;
-        if let Some(top_p) = self.top_p.filter(|top_p| !(*top_p > 0.0 && *top_p <= 1.0)) {
-            return Err(RequestError::invalid(
-                "top_p",
-                format_args!("{top_p} is not above 0 and at most 1"),
-            ));
-        }
+        let top_p = within("top_p", self.top_p, &(0.0..=1.0))?.map(|value| value as f32);
+        // So small a number that it is none is no other wish.
+        let greedy = top_p == Some(0.0);
+        let temperature = within("temperature", self.temperature, &(0.0..=2.0))?;
         let penalty = |param, value: Option<f64>| within(param, value, &(-2.0..=2.0));
         let stream = self.stream.unwrap_or(false);
         let streaming = self.stream_options.filter(|_| stream);
@@ -115,9 +118,11 @@ impl RawOptions {
             max_tokens,
             min_tokens,
             ignore_eos: self.ignore_eos.unwrap_or(false),
-            temperature: within("temperature", self.temperature, &(0.0..=2.0))?
-                .map(|value| value as f32),
-            top_p: self.top_p.map(|value| value as f32),
+            temperature: match greedy {
+                true => Some(0.0),
+                false => temperature.map(|value| value as f32),
+            },
+            top_p: top_p.filter(|_| !greedy),
             top_k: within("top_k", self.top_k, &(-1..=i64::from(u32::MAX)))?
                 .and_then(|value| u32::try_from(value).ok())
                 .filter(|&value| value > 0),
@@ -247,18 +252,21 @@ fn within<T: PartialOrd + Display + Copy>(
 fn stops(stop: OneOrMany) -> Result<Vec<String>, RequestError> {
     let many = matches!(stop, OneOrMany::Many(_));
     let stops = stop.into_vec();
-    if stops.len() > MAX_STOPS {
+    let at = |index| match many {
+        true => format!("stop[{index}]"),
+        false => "stop".to_owned(),
+    };
+    if let Some(index) = stops.iter().position(|stop| stop.len() > MAX_STOP_BYTES) {
         return Err(RequestError::invalid(
-            "stop",
-            format_args!("{} stop strings are more than {MAX_STOPS}", stops.len()),
+            &at(index),
+            format_args!(
+                "{} bytes are more than {MAX_STOP_BYTES}",
+                stops[index].len()
+            ),
         ));
     }
     match stops.iter().position(String::is_empty) {
         None => Ok(stops),
-        Some(index) if many => Err(RequestError::empty(
-            &format!("stop[{index}]"),
-            "must not be empty",
-        )),
-        Some(_) => Err(RequestError::empty("stop", "must not be empty")),
+        Some(index) => Err(RequestError::empty(&at(index), "must not be empty")),
     }
 }

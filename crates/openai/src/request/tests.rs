@@ -291,7 +291,7 @@ fn values_out_of_range_are_refused_by_name() {
             json!({ "min_tokens": 3, "max_tokens": 2 }),
             json!({ "temperature": -0.1 }),
             json!({ "temperature": 2.5 }),
-            json!({ "top_p": 0 }),
+            json!({ "top_p": -0.01 }),
             json!({ "top_p": 1.01 }),
             json!({ "top_k": -2 }),
             json!({ "n": 0 }),
@@ -301,6 +301,9 @@ fn values_out_of_range_are_refused_by_name() {
             json!({ "stop": "" }),
             json!({ "stop": ["a", ""] }),
             json!({ "stop": vec!["x"; 17] }),
+            json!({ "stop": "x".repeat(1025) }),
+            json!({ "stop": ["x", "x".repeat(1025)] }),
+            json!({ "messages": vec![json!({}); 100_001] }),
             json!({ "logprobs": true, "top_logprobs": 21 }),
             json!({ "top_logprobs": 2 }),
             json!({ "model": "" }),
@@ -316,8 +319,8 @@ fn values_out_of_range_are_refused_by_name() {
             Invalid min_tokens invalid_value: invalid value for `min_tokens`: 3 is not between 0 and 2
             Invalid temperature invalid_value: invalid value for `temperature`: -0.1 is not between 0 and 2
             Invalid temperature invalid_value: invalid value for `temperature`: 2.5 is not between 0 and 2
-            Invalid top_p invalid_value: invalid value for `top_p`: 0 is not above 0 and at most 1
-            Invalid top_p invalid_value: invalid value for `top_p`: 1.01 is not above 0 and at most 1
+            Invalid top_p invalid_value: invalid value for `top_p`: -0.01 is not between 0 and 1
+            Invalid top_p invalid_value: invalid value for `top_p`: 1.01 is not between 0 and 1
             Invalid top_k invalid_value: invalid value for `top_k`: -2 is not between -1 and 4294967295
             Invalid n invalid_value: invalid value for `n`: 0 is not 1
             Unsupported n unsupported_value: `n`: more than one answer to a prompt is not supported
@@ -325,7 +328,10 @@ fn values_out_of_range_are_refused_by_name() {
             Invalid frequency_penalty invalid_value: invalid value for `frequency_penalty`: -3 is not between -2 and 2
             Invalid stop invalid_value: `stop` must not be empty
             Invalid stop[1] invalid_value: `stop[1]` must not be empty
-            Invalid stop invalid_value: invalid value for `stop`: 17 stop strings are more than 16
+            Invalid stop invalid_value: invalid value for `stop`: more than 16 stop strings
+            Invalid stop invalid_value: invalid value for `stop`: 1025 bytes are more than 1024
+            Invalid stop[1] invalid_value: invalid value for `stop[1]`: 1025 bytes are more than 1024
+            Invalid messages invalid_value: invalid value for `messages`: more than 100000 messages
             Invalid top_logprobs invalid_value: invalid value for `top_logprobs`: 21 is not between 0 and 20
             Invalid top_logprobs invalid_value: invalid value for `top_logprobs`: needs `logprobs` to be true
             Invalid model invalid_value: `model` must not be empty
@@ -430,7 +436,7 @@ fn bad_completions_are_refused_by_name() {
         Invalid prompt[0] invalid_type: invalid value for `prompt[0]`: invalid type: integer `-1`, expected a string, a token id or a list of token ids
         Invalid prompt[0] invalid_type: invalid value for `prompt[0]`: invalid value: integer `4294967296`, expected a token id
         Invalid prompt invalid_type: invalid value for `prompt`: invalid type: map, expected a string, a list of strings, or token ids
-        Invalid prompt invalid_value: invalid value for `prompt`: 129 prompts are more than 128
+        Invalid prompt invalid_value: invalid value for `prompt`: more than 128 prompts
         Unsupported suffix unsupported_value: `suffix`: text after the answer is not supported
         Unsupported best_of unsupported_value: `best_of`: more than one answer to a prompt is not supported
         Invalid logprobs invalid_value: invalid value for `logprobs`: 6 is not between 0 and 5
@@ -468,4 +474,82 @@ fn what_is_not_a_json_object_is_refused() {
         Malformed - -: the body is not valid JSON: invalid unicode code point at line 1 column 12
         Invalid temperature invalid_type: invalid value for `temperature`: number out of range
         Invalid - invalid_type: the body does not fit: duplicate field `model`"#]].assert_eq(&lines.join("\n"));
+}
+
+#[test]
+fn top_p_of_nothing_is_greedy() {
+    for (extra, temperature, top_p) in [
+        (json!({ "top_p": 0 }), Some(0.0), None),
+        (json!({ "top_p": 0.0, "temperature": 1.5 }), Some(0.0), None),
+        (json!({ "top_p": 1e-60 }), Some(0.0), None),
+        (
+            json!({ "top_p": 0.5, "temperature": 1.5 }),
+            Some(1.5),
+            Some(0.5),
+        ),
+    ] {
+        let options = chat(extra).unwrap().options;
+        assert_eq!((options.temperature, options.top_p), (temperature, top_p));
+    }
+}
+
+/// What a list may hold ends with the list's limit, and what is not known is not kept: a body
+/// must not become many times its size in memory. Here the values are of the right type, so
+/// that only their number can be wrong.
+#[test]
+fn long_lists_end_where_they_are_read() {
+    let many = |element: &str| format!("[{}]", vec![element; 300_000].join(","));
+    for (body, field) in [
+        (
+            format!(r#"{{"model":"m","messages":{}}}"#, many("{}")),
+            "messages",
+        ),
+        (
+            format!(r#"{{"model":"m","stop":{}}}"#, many("\"a\"")),
+            "stop",
+        ),
+    ] {
+        let error = ChatRequest::parse(body.as_bytes()).unwrap_err();
+        assert_eq!(error.param.as_deref(), Some(field));
+        assert_eq!(error.code, Some("invalid_value"), "{error}");
+    }
+    let body = format!(r#"{{"model":"m","prompt":{}}}"#, many("[1]"));
+    let error = CompletionRequest::parse(body.as_bytes()).unwrap_err();
+    assert_eq!(error.param.as_deref(), Some("prompt"));
+    // Parts are many only if they say nothing, and are joined as they come.
+    let parts = many(r#"{"type":"text","text":""}"#);
+    let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":{parts}}}]}}"#);
+    let request = ChatRequest::parse(body.as_bytes()).unwrap();
+    assert_eq!(request.messages[0].content.len(), 299_999);
+}
+
+#[test]
+fn extensions_are_taken_where_they_are_as_expected() {
+    for (nvext, asks, salt) in [
+        (
+            json!({ "extra_fields": ["timing", 1, null, ["worker_id"], {}] }),
+            (false, true),
+            None,
+        ),
+        (json!({ "extra_fields": "timing" }), (false, false), None),
+        (
+            json!({ "extra_fields": { "timing": true }, "cache_salt": "s" }),
+            (false, false),
+            Some("s"),
+        ),
+        (json!({ "cache_salt": 5 }), (false, false), None),
+        (json!({ "cache_salt": "" }), (false, false), None),
+        (
+            json!({ "unknown": [[[1.5, -1, true]]], "cache_salt": "s" }),
+            (false, false),
+            Some("s"),
+        ),
+        (json!([1, { "cache_salt": "s" }]), (false, false), None),
+        (json!("text"), (false, false), None),
+        (json!(7), (false, false), None),
+    ] {
+        let extensions = chat(json!({ "nvext": nvext })).unwrap().options.extensions;
+        assert_eq!((extensions.worker_id, extensions.timing), asks, "{nvext}");
+        assert_eq!(extensions.cache_salt.as_deref(), salt, "{nvext}");
+    }
 }

@@ -7,11 +7,10 @@ use std::fmt;
 
 use serde::de::{Error, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 
-use super::MAX_PROMPTS;
 use super::error::RequestError;
-use super::options::Extensions;
+use super::options::MAX_STOPS;
+use super::{MAX_MESSAGES, MAX_PROMPTS};
 
 /// What a completion continues. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +28,43 @@ pub(super) fn model(model: Option<String>) -> Result<String, RequestError> {
     }
 }
 
+/// `messages`.
+#[derive(Debug)]
+pub(super) struct Messages(pub(super) Vec<RawMessage>);
+
+impl<'de> Deserialize<'de> for Messages {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        struct List;
+
+        impl<'de> Visitor<'de> for List {
+            type Value = Messages;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a sequence")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Messages, A::Error> {
+                let mut all = Vec::new();
+                while let Some(message) = list.next_element()? {
+                    bound(all.len(), MAX_MESSAGES, "messages")?;
+                    all.push(message);
+                }
+                Ok(Messages(all))
+            }
+        }
+
+        source.deserialize_seq(List)
+    }
+}
+
+/// Ends a list that has become too long.
+fn bound<E: Error>(length: usize, most: usize, what: &str) -> Result<(), E> {
+    match length < most {
+        true => Ok(()),
+        false => Err(E::custom(format_args!("more than {most} {what}"))),
+    }
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "a message object")]
 pub(super) struct RawMessage {
@@ -41,14 +77,50 @@ pub(super) struct RawMessage {
 #[derive(Debug)]
 pub(super) enum RawContent {
     Text(String),
-    Parts(Vec<RawPart>),
+    Parts(Joined),
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "a content part object")]
-pub(super) struct RawPart {
+struct RawPart {
     r#type: Option<String>,
     text: Option<String>,
+}
+
+/// The text of all parts, joined as they are read: parts that say next to nothing are many.
+#[derive(Debug, Default)]
+pub(super) struct Joined {
+    text: String,
+    parts: usize,
+    /// The first part that will not do.
+    problem: Option<(usize, PartProblem)>,
+}
+
+#[derive(Debug)]
+enum PartProblem {
+    NoType,
+    NoText,
+    OtherType(String),
+}
+
+impl Joined {
+    fn push(&mut self, part: RawPart) {
+        let index = self.parts;
+        self.parts += 1;
+        let problem = match (part.r#type.as_deref(), part.text) {
+            (Some("text" | "input_text"), Some(text)) => {
+                if index > 0 {
+                    self.text.push('\n');
+                }
+                self.text.push_str(&text);
+                return;
+            }
+            (Some("text" | "input_text"), None) => PartProblem::NoText,
+            (Some(other), _) => PartProblem::OtherType(other.to_owned()),
+            (None, _) => PartProblem::NoType,
+        };
+        self.problem.get_or_insert((index, problem));
+    }
 }
 
 impl RawContent {
@@ -58,34 +130,24 @@ impl RawContent {
             Self::Text(text) => return Ok(text),
             Self::Parts(parts) => parts,
         };
-        if parts.is_empty() {
+        if parts.parts == 0 {
             return Err(RequestError::empty(
                 &format!("messages[{message}].content"),
                 "must hold at least one part",
             ));
         }
-        let mut joined = String::new();
-        for (index, part) in parts.into_iter().enumerate() {
-            let path = |field| format!("messages[{message}].content[{index}].{field}");
-            match part.r#type.as_deref() {
-                Some("text" | "input_text") => {}
-                Some(other) => {
-                    let what = format!("a part of type `{other}`");
-                    return Err(RequestError::unsupported(&path("type"), what));
-                }
-                None => return Err(RequestError::missing(&path("type"))),
+        let Some((index, problem)) = parts.problem else {
+            return Ok(parts.text);
+        };
+        let path = |field| format!("messages[{message}].content[{index}].{field}");
+        Err(match problem {
+            PartProblem::OtherType(other) => {
+                let what = format!("a part of type `{other}`");
+                RequestError::unsupported(&path("type"), what)
             }
-            let text = part
-                .text
-                .ok_or_else(|| RequestError::missing(&path("text")))?;
-            if index == 0 {
-                joined = text;
-            } else {
-                joined.push('\n');
-                joined.push_str(&text);
-            }
-        }
-        Ok(joined)
+            PartProblem::NoType => RequestError::missing(&path("type")),
+            PartProblem::NoText => RequestError::missing(&path("text")),
+        })
     }
 }
 
@@ -109,11 +171,11 @@ impl<'de> Deserialize<'de> for RawContent {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<RawContent, A::Error> {
-                let mut all = Vec::new();
+                let mut joined = Joined::default();
                 while let Some(part) = parts.next_element()? {
-                    all.push(part);
+                    joined.push(part);
                 }
-                Ok(RawContent::Parts(all))
+                Ok(RawContent::Parts(joined))
             }
         }
 
@@ -155,6 +217,7 @@ impl<'de> Deserialize<'de> for OneOrMany {
             fn visit_seq<A: SeqAccess<'de>>(self, mut texts: A) -> Result<OneOrMany, A::Error> {
                 let mut all = Vec::new();
                 while let Some(text) = texts.next_element()? {
+                    bound(all.len(), MAX_STOPS, "stop strings")?;
                     all.push(text);
                 }
                 Ok(OneOrMany::Many(all))
@@ -183,10 +246,6 @@ impl RawPrompt {
             Prompt::Tokens(tokens) => tokens.is_empty(),
         };
         match self {
-            Self::Many(prompts) if prompts.len() > MAX_PROMPTS => Err(RequestError::invalid(
-                "prompt",
-                format_args!("{} prompts are more than {MAX_PROMPTS}", prompts.len()),
-            )),
             Self::Many(prompts) => match prompts.iter().position(empty) {
                 Some(index) => Err(RequestError::empty(
                     &format!("prompt[{index}]"),
@@ -237,7 +296,10 @@ impl<'de> Deserialize<'de> for RawPrompt {
                         list.next_element()?.map(Prompt::Tokens)
                     };
                     match next {
-                        Some(prompt) => prompts.push(prompt),
+                        Some(prompt) => {
+                            bound(prompts.len(), MAX_PROMPTS, "prompts")?;
+                            prompts.push(prompt);
+                        }
                         None => return Ok(RawPrompt::Many(prompts)),
                     }
                 }
@@ -286,27 +348,5 @@ impl<'de> Deserialize<'de> for PromptElement {
         }
 
         source.deserialize_any(Element)
-    }
-}
-
-/// `nvext`, from which we take what we know. Never fails: a part of another shape than the
-/// one we expect is a part we do not know.
-#[derive(Debug)]
-pub(super) struct RawExtensions(pub(super) Extensions);
-
-impl<'de> Deserialize<'de> for RawExtensions {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        let object = Value::deserialize(source)?;
-        let asks = |name: &str| {
-            let fields = object.get("extra_fields").and_then(Value::as_array);
-            fields.is_some_and(|fields| fields.iter().any(|field| field == name))
-        };
-        let salt = object.get("cache_salt").and_then(Value::as_str);
-        Ok(Self(Extensions {
-            worker_id: asks("worker_id"),
-            timing: asks("timing"),
-            routing: asks("routing"),
-            cache_salt: salt.filter(|salt| !salt.is_empty()).map(str::to_owned),
-        }))
     }
 }

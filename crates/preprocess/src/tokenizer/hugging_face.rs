@@ -14,6 +14,7 @@ pub(crate) mod fixture;
 mod tests;
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use contract::TokenId;
 use tokenizers::Tokenizer as Tokenizers;
@@ -81,6 +82,20 @@ impl HuggingFace {
         raw.map(|token| (token.id, token.content.clone())).collect()
     }
 
+    /// The names of special tokens, which a user's text must not be taken for.
+    pub(super) fn controls(&self) -> Vec<(TokenId, String)> {
+        let special = self.added.iter().filter(|token| token.special);
+        special
+            .map(|token| (token.id, token.content.clone()))
+            .collect()
+    }
+
+    /// Whether an added token takes the space before it, and that after it.
+    pub(super) fn strips(&self, id: TokenId) -> (bool, bool) {
+        let token = self.added.iter().find(|token| token.id == id);
+        token.map_or((false, false), |token| (token.lstrip, token.rstrip))
+    }
+
     pub(super) fn encode(
         &self,
         text: &str,
@@ -91,12 +106,12 @@ impl HuggingFace {
             (Specials::Parse, Some(parsing)) => parsing,
             (Specials::Parse, None) | (Specials::Plain, _) => &self.plain,
         };
-        let encoding =
-            tokenizer
-                .encode_fast(text, false)
-                .map_err(|error| PrepareError::Encode {
-                    message: error.to_string(),
-                })?;
+        let failed = |message: String| PrepareError::Encode { message };
+        // The library panics where its regular expressions give up, which a text can bring about.
+        // It only reads, so nothing is left half done.
+        let encoding = catch_unwind(AssertUnwindSafe(|| tokenizer.encode_fast(text, false)))
+            .map_err(|_| failed("the tokenizer gave up on it".to_owned()))?
+            .map_err(|error| failed(error.to_string()))?;
         out.extend_from_slice(encoding.get_ids());
         Ok(())
     }

@@ -9,7 +9,7 @@ use contract::TokenId;
 use super::Segment;
 
 #[derive(Debug)]
-pub(super) struct SpecialTokens {
+pub(crate) struct SpecialTokens {
     /// Longest first, so that the first that fits is the one.
     tokens: Vec<(TokenId, String)>,
     first_bytes: Vec<u8>,
@@ -43,6 +43,42 @@ impl SpecialTokens {
             from = at + 1;
         }
         None
+    }
+
+    /// The characters that names begin with.
+    pub(crate) fn first_characters(&self) -> Vec<char> {
+        let firsts = self
+            .tokens
+            .iter()
+            .filter_map(|(_, text)| text.chars().next());
+        let mut firsts: Vec<char> = firsts.collect();
+        firsts.sort_unstable();
+        firsts.dedup();
+        firsts
+    }
+
+    /// Where in `text` a name begins, even if it does not end before the text does, or before
+    /// the space at the text's end.
+    pub(crate) fn beginnings<'a>(&'a self, text: &'a str) -> impl Iterator<Item = usize> + 'a {
+        let end = text.trim_end().len();
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let bytes = text.as_bytes();
+            while let Some(at) = self.candidate(&bytes[from..]) {
+                let at = from + at;
+                from = at + 1;
+                let rest = &bytes[at..];
+                let cut_short = &bytes[at.min(end)..end];
+                let begins = |(_, name): &(TokenId, String)| {
+                    let name = name.as_bytes();
+                    rest.starts_with(name) || (!cut_short.is_empty() && name.starts_with(cut_short))
+                };
+                if self.tokens.iter().any(begins) {
+                    return Some(at);
+                }
+            }
+            None
+        })
     }
 
     fn candidate(&self, bytes: &[u8]) -> Option<usize> {

@@ -43,9 +43,9 @@ pub(super) struct AddedToken {
     #[serde(default)]
     single_word: bool,
     #[serde(default)]
-    lstrip: bool,
+    pub(super) lstrip: bool,
     #[serde(default)]
-    rstrip: bool,
+    pub(super) rstrip: bool,
     #[serde(default)]
     pub(super) normalized: bool,
     #[serde(default)]

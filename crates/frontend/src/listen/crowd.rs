@@ -1,0 +1,180 @@
+//! How many connections there are, and who goes when there are too many.
+//!
+//! A connection that has asked for nothing for a while is missed least: its client will
+//! connect again if it wants something, as every HTTP client can. So a full house closes the
+//! one that has been quiet longest, and a thousand sockets that somebody opens and forgets
+//! keep nobody out. Where all are busy, newcomers get one of a few places in reserve.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
+use tracing::warn;
+
+use super::pulse::Pulse;
+
+/// Places beyond the limit, for health and metrics.
+pub(super) const RESERVE: usize = 16;
+/// A connection younger than this may still be about to ask.
+const QUIET_AFTER: Duration = Duration::from_secs(1);
+/// How long a connection that was told to go may take for it.
+const MAKING_ROOM: Duration = Duration::from_millis(50);
+/// How often a full house is told of.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
+
+/// The connections of a process. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Connections {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    limit: usize,
+    ordinary: Arc<Semaphore>,
+    reserve: Arc<Semaphore>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    next: u64,
+    by_number: HashMap<u64, (Rank, Weak<Pulse>)>,
+    /// When it was last said that there is no room, and how many had none since.
+    told: Option<Instant>,
+    untold: u64,
+}
+
+/// What a connection is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rank {
+    Ordinary,
+    /// Health and metrics only.
+    Reserve,
+}
+
+/// A connection's place, given back on drop.
+#[derive(Debug)]
+pub(super) struct Place {
+    rank: Rank,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Place {
+    pub(super) fn rank(&self) -> Rank {
+        self.rank
+    }
+}
+
+impl Connections {
+    /// At most `limit`, and a few for health and metrics.
+    pub fn new(limit: usize) -> Self {
+        let limit = limit.clamp(1, Semaphore::MAX_PERMITS);
+        Self {
+            shared: Arc::new(Shared {
+                limit,
+                ordinary: Arc::new(Semaphore::new(limit)),
+                reserve: Arc::new(Semaphore::new(RESERVE)),
+                seen: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Descriptors that this many connections need, reserve included.
+    pub const fn descriptors(limit: usize) -> usize {
+        limit + RESERVE
+    }
+
+    /// A place for a newcomer, or nothing: then it is best hung up on.
+    pub(super) async fn admit(&self) -> Option<Place> {
+        if let Some(place) = self.find(Rank::Ordinary).await {
+            return Some(place);
+        }
+        self.tell();
+        self.find(Rank::Reserve).await
+    }
+
+    async fn find(&self, rank: Rank) -> Option<Place> {
+        let places = match rank {
+            Rank::Ordinary => &self.shared.ordinary,
+            Rank::Reserve => &self.shared.reserve,
+        };
+        let permit = match Arc::clone(places).try_acquire_owned() {
+            Ok(permit) => Some(permit),
+            Err(_) if self.make_room(rank) => {
+                let freed = Arc::clone(places).acquire_owned();
+                timeout(MAKING_ROOM, freed).await.ok().and_then(Result::ok)
+            }
+            Err(_) => None,
+        };
+        permit.map(|permit| Place {
+            rank,
+            _permit: permit,
+        })
+    }
+
+    /// Lets a connection be found while the result lives.
+    pub(super) fn watch(&self, rank: Rank, pulse: &Arc<Pulse>) -> Watched {
+        let mut seen = self.shared.seen.lock();
+        seen.next += 1;
+        let number = seen.next;
+        seen.by_number.insert(number, (rank, Arc::downgrade(pulse)));
+        Watched {
+            connections: self.clone(),
+            number,
+        }
+    }
+
+    /// Asks the connection that has been quiet longest to go, if there is one.
+    fn make_room(&self, rank: Rank) -> bool {
+        let pulses: Vec<Arc<Pulse>> = {
+            let seen = self.shared.seen.lock();
+            let of_rank = seen.by_number.values().filter(|(other, _)| *other == rank);
+            of_rank.filter_map(|(_, pulse)| pulse.upgrade()).collect()
+        };
+        let quiet = pulses
+            .iter()
+            .filter_map(|pulse| Some((pulse.quiet_since()?, pulse)));
+        let longest = quiet.min_by_key(|(since, _)| *since);
+        match longest {
+            Some((since, pulse)) if since.elapsed() >= QUIET_AFTER => {
+                pulse.dismiss();
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    fn tell(&self) {
+        let mut seen = self.shared.seen.lock();
+        seen.untold += 1;
+        if seen.told.is_some_and(|told| told.elapsed() < TOLD_EVERY) {
+            return;
+        }
+        let (turned_away, limit) = (seen.untold, self.shared.limit);
+        seen.told = Some(Instant::now());
+        seen.untold = 0;
+        drop(seen);
+        warn!(
+            limit,
+            turned_away, "all connections are taken; only health and metrics are answered to more"
+        );
+    }
+}
+
+/// A connection that can be found.
+#[derive(Debug)]
+pub(super) struct Watched {
+    connections: Connections,
+    number: u64,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let mut seen = self.connections.shared.seen.lock();
+        seen.by_number.remove(&self.number);
+    }
+}
