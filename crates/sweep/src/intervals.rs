@@ -14,10 +14,8 @@
 //!
 //! Modes are compared in **pairs**: a repeat's conversations are the same in every mode, so the
 //! difference is taken run by run. What both modes have in common (long texts, crowded moments)
-//! drops out. Of the many
-//! differences of a report those are called significant that remain so by Holm's rule
-//! ([`judge`]): in a report in which nothing differs, there is one wrong verdict in at most one
-//! case of twenty.
+//! drops out. Of the many differences of a report those are called significant that remain so
+//! by Holm's rule ([`judge`]): where nothing differs, at most one report in twenty has a verdict.
 
 use std::collections::BTreeMap;
 
@@ -47,9 +45,12 @@ pub struct Interval {
     pub high: f64,
 }
 
+/// A latency's name, and its percentiles in a run.
+type Family = (&'static str, fn(&RunFigures) -> Figures);
+
 /// Every figure that gets an interval, in order: percentiles of latencies, then rates. Of a
 /// rate, more is better; of a latency, less.
-const FAMILIES: [(&str, fn(&RunFigures) -> Figures); 3] = [
+const FAMILIES: [Family; 3] = [
     ("ttft_ms", |run| run.ttft_ms),
     ("tpot_ms", |run| run.tpot_ms),
     ("e2e_s", |run| run.e2e_s),
