@@ -34,6 +34,14 @@ pub(crate) enum Bench {
     ///
     /// Uses the release build of `homing` and aiperf from PyPI, and prints both sides.
     Aiperf(aiperf::Arguments),
+    /// How often the intervals of a sweep hold the truth, by sweeps in virtual time
+    ///
+    /// Passes everything on to the release build of an example of the `sweep` crate:
+    /// `cargo xtask bench coverage --sweeps 200 --repeats 6`.
+    Coverage {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Our frontend beside Dynamo's own, over genuine Dynamo workers
     ///
     /// Uses the release build of `homing` and Dynamo from PyPI, by turns.
@@ -111,6 +119,7 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
             build_homing()?;
             aiperf::run(arguments)
         }
+        Bench::Coverage { arguments } => in_virtual_time("sweep", Some("coverage"), arguments),
         Bench::Dynamo(arguments) => {
             build_homing()?;
             dynamo::run(arguments)
@@ -132,17 +141,25 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
             prediction::run(arguments)
         }
         Bench::MockServer => mock::run(),
-        Bench::Rivals { arguments } => rivals(arguments),
+        Bench::Rivals { arguments } => in_virtual_time("rivals", None, arguments),
         Bench::Router { quick, no_dynamo } => router::run(*quick, !no_dynamo),
     }
 }
 
-fn rivals(arguments: &[String]) -> anyhow::Result<()> {
+/// Runs a package's program, or an example of it.
+fn in_virtual_time(
+    package: &str,
+    example: Option<&str>,
+    arguments: &[String],
+) -> anyhow::Result<()> {
+    let example = example.into_iter().flat_map(|name| ["--example", name]);
     let status = Command::new("cargo")
-        .args(["run", "--release", "--quiet", "--package", "rivals", "--"])
+        .args(["run", "--release", "--quiet", "--package", package])
+        .args(example)
+        .arg("--")
         .args(arguments)
         .status()?;
-    ensure!(status.success(), "the comparison failed");
+    ensure!(status.success(), "the experiment failed");
     Ok(())
 }
 

@@ -167,6 +167,10 @@ fn tell(
             print::line(format_args!("{}\n", crossover.analysis));
         }
     }
+    let certainty = summary.certainty();
+    if !certainty.is_empty() {
+        print::line(format_args!("{certainty}\n"));
+    }
     for cell in &summary.cells {
         for guard in &cell.guards {
             let level = cell.concurrency.unwrap_or(0);

@@ -5,6 +5,8 @@
 //! the type lies below both. An interface: fields are added, never renamed. A figure that does
 //! not exist is `null`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 
@@ -29,7 +31,7 @@ pub struct Baseline {
     pub workload: String,
     pub workers: u32,
     pub seed: u64,
-    /// Runs behind each cell, pooled.
+    /// Runs behind each cell; its figures are their means.
     pub repeats: u32,
     pub warmup_s: f64,
     pub window_s: f64,
@@ -61,6 +63,11 @@ pub struct BaselineCell {
     /// Prompt tokens in a hundred that came out of the cache.
     pub kv_hit_pct: Option<f64>,
     pub turns: Vec<TurnNumberFigures>,
+    /// Against the level's first mode, by the figure's name, such as `ttft_ms_p95`: `better`,
+    /// `worse` or `not-significant`. Empty if there are not enough runs to say, and for the
+    /// first mode.
+    #[serde(default)]
+    pub verdicts: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, TS)]

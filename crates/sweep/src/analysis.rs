@@ -5,11 +5,11 @@
 //! are in memory.
 
 use crate::baseline::baseline;
-use crate::bootstrap::Difference;
 use crate::compare::Measurements;
 use crate::folder::{Folder, FolderError};
 use crate::grid::{Job, NEVER, Pace, run_all};
 use crate::headline::Headline;
+use crate::intervals::{Difference, Verdict, judge};
 use crate::plan::Testbed;
 use crate::raw::{CellFacts, RawCell};
 use crate::summary::{self, About, CellSummary, ReportData, SCHEMA, Summary};
@@ -47,6 +47,18 @@ pub fn analyse(
             timelines = level.timelines;
         }
         facts = facts.or(level.facts);
+    }
+    // All together: verdicts depend on how many there are.
+    judge(&mut differences);
+    for cell in &mut cells {
+        let of_cell = differences.iter().filter(|one| {
+            one.mode == cell.mode
+                && Some(one.concurrency) == cell.concurrency
+                && one.verdict != Verdict::NotEnoughRuns
+        });
+        cell.verdicts = of_cell
+            .map(|one| (one.figure.clone(), one.verdict))
+            .collect();
     }
     let about = about(folder, facts.as_ref());
     let runs: u32 = cells.iter().map(|cell| cell.runs).sum();
@@ -88,7 +100,7 @@ fn level_of(folder: &Folder, concurrency: u32) -> Result<Level, FolderError> {
     }
     let views: Vec<(&str, &[RawCell])> =
         modes.iter().map(|(mode, runs)| (*mode, &**runs)).collect();
-    let (cells, differences) = summary::level(concurrency, &views, &plan.slo, plan.seed);
+    let (cells, differences) = summary::level(concurrency, &views, &plan.slo);
     let first_runs = modes
         .iter()
         .filter_map(|(mode, runs)| Some((mode, runs.first()?)));

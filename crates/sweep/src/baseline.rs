@@ -67,6 +67,11 @@ fn baseline_cell(cell: &CellSummary) -> BaselineCell {
         tops: cell.tops,
         kv_hit_pct: cell.kv_hit_pct,
         turns: cell.turns.clone(),
+        verdicts: cell
+            .verdicts
+            .iter()
+            .map(|(figure, verdict)| (figure.clone(), verdict.word().to_owned()))
+            .collect(),
     }
 }
 
@@ -145,6 +150,10 @@ mod tests {
         }
         let text = serde_json::to_string(&made).unwrap();
         assert_eq!(Baseline::parse(&text).unwrap(), made);
+        // As earlier versions wrote it.
+        let earlier = text.replace(",\"verdicts\":{}", "");
+        assert!(!earlier.contains("verdicts"), "{earlier}");
+        assert_eq!(Baseline::parse(&earlier).unwrap(), made);
     }
 
     #[test]

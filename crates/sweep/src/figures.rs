@@ -4,9 +4,12 @@
 //!
 //! - A request belongs to the window in which it was **sent**. What it does later counts, even
 //!   beyond the window's end, so that slow requests are not lost at the edge.
-//! - **Percentiles** are nearest ranks over the requests of all runs together, never averages
-//!   of the runs' percentiles. Failed requests have no latency; **adjusted** percentiles count
-//!   them as infinitely slow, and do not exist where such a one would be the percentile.
+//! - **A figure of several runs is the mean of the runs' figures** ([`RunFigures`]): a run is
+//!   one sample, and this is what intervals are about. It means the same however many runs
+//!   there are.
+//! - **Percentiles** of a run are nearest ranks over all its requests. Failed requests have no
+//!   latency; **adjusted** percentiles count them as infinitely slow, and do not exist where
+//!   such a one would be the percentile of a run.
 //! - **TOPS** counts the tokens of answers, as the server's usage says, that fall into the
 //!   window, whoever sent the request: an answer's tokens are spread evenly from its first
 //!   token to its end. **RPS** counts the answers that end in the window.
@@ -68,6 +71,17 @@ impl Figures {
         Self { p50, p90, p95, p99 }
     }
 
+    /// Of runs, where they all have it.
+    fn mean(runs: &[Self]) -> Self {
+        let one = |of: fn(&Self) -> Option<f64>| mean(runs.iter().map(of));
+        Self {
+            p50: one(|run| run.p50),
+            p90: one(|run| run.p90),
+            p95: one(|run| run.p95),
+            p99: one(|run| run.p99),
+        }
+    }
+
     /// In the order of [`SHARES`].
     pub fn all(&self) -> [Option<f64>; 4] {
         [self.p50, self.p90, self.p95, self.p99]
@@ -77,6 +91,69 @@ impl Figures {
 /// Six digits after the point: microseconds of a second, and no noise of binary fractions.
 pub(crate) fn figure(value: f64) -> Option<f64> {
     value.is_finite().then(|| (value * 1e6).round() / 1e6)
+}
+
+/// Of what all runs have.
+pub(crate) fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let values: Vec<f64> = values.collect::<Option<_>>()?;
+    figure(values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// What one run comes to, or the mean of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct RunFigures {
+    pub(crate) ttft_ms: Figures,
+    pub(crate) tpot_ms: Figures,
+    pub(crate) itl_ms: Figures,
+    pub(crate) e2e_s: Figures,
+    pub(crate) adjusted_ttft_ms: Figures,
+    pub(crate) adjusted_e2e_s: Figures,
+    pub(crate) tops: Option<f64>,
+    pub(crate) rps: Option<f64>,
+    pub(crate) kv_hit_pct: Option<f64>,
+}
+
+impl RunFigures {
+    pub(crate) fn of(run: &RawCell) -> Self {
+        let pool = Pool {
+            runs: std::slice::from_ref(run),
+        };
+        let (ttft_ms, adjusted_ttft_ms) = pool.felt(|record| record.ttft_ms);
+        let (tpot_ms, _) = pool.felt(|record| record.tpot_ms);
+        let (e2e_s, adjusted_e2e_s) = pool.felt(|record| record.e2e_ms.map(|ms| ms / 1e3));
+        let (tokens, ended) = pool.throughput();
+        let (prompt, cached) = pool.usage();
+        Self {
+            ttft_ms,
+            tpot_ms,
+            itl_ms: Figures::of_gaps(&run.facts.itl),
+            e2e_s,
+            adjusted_ttft_ms,
+            adjusted_e2e_s,
+            tops: figure(tokens / pool.seconds()),
+            rps: figure(ended / pool.seconds()),
+            kv_hit_pct: percent(cached, prompt),
+        }
+    }
+
+    pub(crate) fn mean(runs: &[Self]) -> Self {
+        let figures = |of: fn(&Self) -> Figures| {
+            let of_runs: Vec<Figures> = runs.iter().map(of).collect();
+            Figures::mean(&of_runs)
+        };
+        let one = |of: fn(&Self) -> Option<f64>| mean(runs.iter().map(of));
+        Self {
+            ttft_ms: figures(|run| run.ttft_ms),
+            tpot_ms: figures(|run| run.tpot_ms),
+            itl_ms: figures(|run| run.itl_ms),
+            e2e_s: figures(|run| run.e2e_s),
+            adjusted_ttft_ms: figures(|run| run.adjusted_ttft_ms),
+            adjusted_e2e_s: figures(|run| run.adjusted_e2e_s),
+            tops: one(|run| run.tops),
+            rps: one(|run| run.rps),
+            kv_hit_pct: one(|run| run.kv_hit_pct),
+        }
+    }
 }
 
 /// Part of a whole in hundredths, if there is a whole.
@@ -120,14 +197,6 @@ impl<'a> Pool<'a> {
             Figures::of(values.clone()),
             Figures::adjusted(values, missing),
         )
-    }
-
-    pub(crate) fn gaps(self) -> Histogram {
-        let mut gaps = Histogram::default();
-        for run in self.runs {
-            gaps.merge(&run.facts.itl);
-        }
-        gaps
     }
 
     /// Tokens that came, and requests that ended, within the windows.

@@ -119,7 +119,7 @@ pub struct Progress<'a> {
     pub label: &'a str,
 }
 
-/// One mode at one level, repeats pooled, and what it took.
+/// One mode at one level, all repeats, and what it took.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     pub summary: CellSummary,
@@ -167,7 +167,7 @@ pub(crate) struct Job<R> {
     pub(crate) run: R,
 }
 
-/// Runs every cell of a sweep, repeats pooled.
+/// Runs every cell of a sweep with all its repeats.
 pub fn sweep(plan: &SweepPlan, pace: &Pace<'_>) -> Vec<Measured> {
     let mut jobs = Vec::new();
     for &level in &plan.levels {

@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use crate::bootstrap::{Difference, Verdict};
+use crate::intervals::{Difference, Verdict};
 use crate::slo::{Objectives, SloSummary};
 use crate::summary::CellSummary;
 

@@ -21,7 +21,8 @@
 //! | [`raw`], [`folder`] | what runs leave behind, and where |
 //! | [`grid`], [`virtual_run`] | many cells on all cores, in memory or into a folder |
 //! | [`figures`], [`traffic`] | what the runs of a cell come to |
-//! | [`bootstrap`] | how sure that is, and whether modes differ |
+//! | [`intervals`], `student` | how sure that is, and whether modes differ |
+//! | [`coverage`] | whether it is as sure as it says |
 //! | [`guards`] | what makes a cell doubtful |
 //! | [`headline`], [`slo`] | the highest load under objectives, and where modes cross |
 //! | [`summary`], [`analysis`] | all of it together |
@@ -40,12 +41,12 @@
 
 pub mod analysis;
 pub mod baseline;
-pub mod bootstrap;
 pub mod cell;
 pub mod cluster;
 pub mod compare;
 mod content;
 pub mod contestant;
+pub mod coverage;
 mod date;
 mod dialogue;
 pub mod figures;
@@ -54,6 +55,7 @@ pub mod greedy;
 mod grid;
 pub mod guards;
 pub mod headline;
+pub mod intervals;
 pub mod learning;
 pub mod live;
 mod load;
@@ -67,6 +69,7 @@ pub mod report;
 pub mod setting;
 pub mod slo;
 pub mod story;
+mod student;
 pub mod summary;
 pub mod trace;
 pub mod traffic;

@@ -8,6 +8,7 @@ pub mod markdown;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use crate::intervals::NOT_ENOUGH_RUNS;
 use crate::summary::Summary;
 
 impl Summary {
@@ -34,7 +35,7 @@ impl Summary {
              adjusted_ttft_ms_p95,adjusted_e2e_s_p95,goodput_rps,goodput_pct,server_hit_pct,\
              inflight_max,queue_ms_p95,queue_ms_max,lag_ms_p95,\
              ttft_ms_p50_low,ttft_ms_p50_high,ttft_ms_p95_low,ttft_ms_p95_high,\
-             tpot_ms_p95_low,tpot_ms_p95_high,tops_low,tops_high,guards\n",
+             tpot_ms_p95_low,tpot_ms_p95_high,tops_low,tops_high,guards,intervals\n",
         );
         for cell in &self.cells {
             let mut fields = vec![
@@ -77,6 +78,11 @@ impl Summary {
             }
             let guards = cell.guards.iter().map(|guard| guard.kind.name());
             fields.push(guards.collect::<Vec<_>>().join(" "));
+            let intervals = match cell.intervals.is_empty() {
+                true => NOT_ENOUGH_RUNS,
+                false => "95 %",
+            };
+            fields.push(intervals.to_owned());
             csv.push_str(&fields.join(","));
             csv.push('\n');
         }

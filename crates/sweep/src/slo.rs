@@ -20,6 +20,7 @@ use loadgen::RequestRecord;
 use serde::{Serialize, Serializer};
 
 use crate::figures::Figures;
+use crate::intervals::NOT_ENOUGH_RUNS;
 use crate::summary::CellSummary;
 
 /// Levels in a row that fail before a mode is given up.
@@ -139,7 +140,39 @@ impl Objective {
     }
 }
 
+impl Objective {
+    /// Whether it holds in 95 of 100 sweeps, or fails in as many; `None` if neither is known.
+    fn surely(&self, cell: &CellSummary) -> Option<bool> {
+        let (unit, milliseconds) = match self.metric {
+            Metric::Ttft | Metric::Tpot => ("ms", 1.0),
+            Metric::E2e => ("s", 1e3),
+            // Gaps have no interval.
+            Metric::Itl => return None,
+        };
+        let metric = name_of(&Metric::ALL, &self.metric);
+        let percentile = name_of(&Percentile::ALL, &self.percentile);
+        let interval = cell
+            .intervals
+            .get(&format!("{metric}_{unit}_{percentile}"))?;
+        let is_within = |value: f64| value * milliseconds <= self.at_most_ms;
+        match (is_within(interval.low), is_within(interval.high)) {
+            (_, true) => Some(true),
+            (false, _) => Some(false),
+            (true, false) => None,
+        }
+    }
+}
+
 impl Objectives {
+    /// Whether chance decides if a cell holds: an objective lies within the interval of its
+    /// figure, and no other surely fails.
+    fn is_unsure(&self, cell: &CellSummary) -> bool {
+        let mut known = self.0.iter().map(|objective| objective.surely(cell));
+        cell.errors == 0
+            && !known.clone().any(|holds| holds == Some(false))
+            && known.any(|holds| holds.is_none())
+    }
+
     /// Whether a single request was answered and stays within every time that a percentile
     /// must not exceed. Its ITL is its TPOT: the mean over its tokens, which an answer of one
     /// token does not have. One without any token was not answered.
@@ -207,16 +240,27 @@ pub struct SloSummary {
     pub failed_below: BTreeMap<String, Vec<u32>>,
     /// The highest level that was run.
     pub tried_up_to: BTreeMap<String, u32>,
+    /// Levels at which chance decides, since an objective lies within the interval of its
+    /// figure; `null` if there are not enough runs to say.
+    pub unsure: BTreeMap<String, Option<Vec<u32>>>,
 }
 
 impl SloSummary {
     /// Cells without a level, as a replay's, say nothing.
     pub fn new(objectives: Objectives, cells: &[CellSummary]) -> Self {
         let mut levels: BTreeMap<String, BTreeMap<u32, bool>> = BTreeMap::new();
+        let mut unsure: BTreeMap<String, Option<Vec<u32>>> = BTreeMap::new();
         for cell in cells {
             if let Some(level) = cell.concurrency {
                 let of_mode = levels.entry(cell.mode.clone()).or_default();
                 of_mode.insert(level, objectives.hold(cell));
+                let unsure = unsure.entry(cell.mode.clone()).or_insert(Some(Vec::new()));
+                match unsure {
+                    Some(levels) if !cell.intervals.is_empty() => {
+                        levels.extend(objectives.is_unsure(cell).then_some(level));
+                    }
+                    _ => *unsure = None,
+                }
             }
         }
         let mut summary = Self {
@@ -224,6 +268,7 @@ impl SloSummary {
             highest: BTreeMap::new(),
             failed_below: BTreeMap::new(),
             tried_up_to: BTreeMap::new(),
+            unsure,
         };
         for (mode, levels) in levels {
             let held = levels.iter().filter(|(_, holds)| **holds);
@@ -257,7 +302,16 @@ impl SloSummary {
                 write!(text, ", but not at {}", failed.join(", "))
                     .expect("a string takes any text");
             }
+            let unsure = self.unsure.get(mode).and_then(Option::as_ref);
+            if let Some(unsure) = unsure.filter(|unsure| !unsure.is_empty()) {
+                let unsure: Vec<_> = unsure.iter().map(u32::to_string).collect();
+                write!(text, ", unsure at {}", unsure.join(", ")).expect("a string takes any text");
+            }
             text.push('\n');
+        }
+        if self.unsure.values().any(Option::is_none) {
+            writeln!(text, "How sure that is: {NOT_ENOUGH_RUNS}.")
+                .expect("a string takes any text");
         }
         text
     }

@@ -4,18 +4,18 @@
 //! for byte. `summary.json` is an interface: fields are added, never renamed. A figure that
 //! does not exist (the percentile of no sample) is `null`, never 0.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use loadgen::by_mode::TurnNumberFigures;
 use serde::Serialize;
 
 use crate::baseline::baseline;
-use crate::bootstrap::{Difference, Intervals, Resampled};
 use crate::compare::Comparison;
-use crate::figures::{Figures, Pool, figure, percent, usage};
+use crate::figures::{Figures, Pool, RunFigures, figure, percent, usage};
 use crate::grid::ReplayPlan;
 use crate::guards::{Guard, guards};
 use crate::headline::Headline;
+use crate::intervals::{Difference, Intervals, Level, NEEDED_RUNS, Verdict, intervals};
 use crate::raw::{RawCell, Speculation};
 use crate::slo::Objectives;
 use crate::traffic::{Spread, Timeline, Traffic};
@@ -75,7 +75,7 @@ pub struct About {
     pub command: String,
 }
 
-/// One mode at one level, its runs pooled.
+/// One mode at one level: the means of its runs' figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CellSummary {
     /// The contestant's name.
@@ -121,9 +121,14 @@ pub struct CellSummary {
     /// By turn number; a trace has none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<TurnNumberFigures>,
-    /// 95 % intervals by the figure's name, such as `ttft_ms_p95`.
+    /// 95 % intervals by the figure's name, such as `ttft_ms_p95`; none if there are not enough
+    /// runs.
     #[serde(skip_serializing_if = "Intervals::is_empty")]
     pub intervals: Intervals,
+    /// Against the first mode at this level, by the figure's name; none if there are not enough
+    /// runs.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub verdicts: BTreeMap<String, Verdict>,
     /// From the first window's begin to the last one's end, in Unix milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured_ms: Option<(u64, u64)>,
@@ -184,6 +189,46 @@ impl Summary {
     }
 }
 
+impl Summary {
+    /// Whether any mode was compared with the first and told better, worse or neither.
+    pub(crate) fn has_verdicts(&self) -> bool {
+        let mut all = self.differences.iter();
+        all.any(|one| one.verdict != Verdict::NotEnoughRuns)
+    }
+
+    /// What intervals and verdicts of it are worth, in a sentence or two.
+    pub fn certainty(&self) -> String {
+        let of_levels = || self.cells.iter().filter(|cell| cell.concurrency.is_some());
+        let few = of_levels().filter(|cell| (cell.runs as usize) < NEEDED_RUNS);
+        let (few, all) = (few.count(), of_levels().count());
+        let mut text = String::new();
+        if few > 0 {
+            let fewest = of_levels().map(|cell| cell.runs).min().unwrap_or(0);
+            let which = match few == all {
+                true => String::new(),
+                false => format!(" in {few} of {all} cells"),
+            };
+            text += &format!(
+                "Not enough runs{which} to say what is chance: {fewest} where {NEEDED_RUNS} are \
+                 needed (--repeats {NEEDED_RUNS}). There is no interval and no verdict."
+            );
+        }
+        if self.has_verdicts() {
+            let judged = self.differences.iter().filter(|one| one.p.is_some());
+            let told = judged
+                .clone()
+                .filter(|one| one.verdict != Verdict::NotSignificant);
+            let space = if text.is_empty() { "" } else { " " };
+            text += &format!(
+                "{space}Of {} differences {} are significant, judged together (Holm, 5 %).",
+                judged.count(),
+                told.count(),
+            );
+        }
+        text
+    }
+}
+
 /// A summary with what only charts need.
 #[derive(Clone, Debug)]
 pub struct ReportData {
@@ -207,11 +252,8 @@ impl CellSummary {
     ) -> Self {
         let requests = pool.measured().count() as u64;
         let failed = pool.measured().filter(|(_, record)| record.error.is_some());
-        let (ttft_ms, adjusted_ttft_ms) = pool.felt(|record| record.ttft_ms);
-        let (tpot_ms, _) = pool.felt(|record| record.tpot_ms);
-        let (e2e_s, adjusted_e2e_s) = pool.felt(|record| record.e2e_ms.map(|ms| ms / 1e3));
-        let (tokens, ended) = pool.throughput();
-        let (prompt, cached) = pool.usage();
+        let of_runs: Vec<RunFigures> = pool.runs.iter().map(RunFigures::of).collect();
+        let figures = RunFigures::mean(&of_runs);
         let good = objectives.map(|objectives| {
             let requests = pool.measured();
             requests
@@ -229,17 +271,17 @@ impl CellSummary {
             runs: runs.len() as u32,
             requests,
             errors: failed.count() as u64,
-            ttft_ms,
-            tpot_ms,
-            itl_ms: Figures::of_gaps(&pool.gaps()),
-            e2e_s,
-            adjusted_ttft_ms,
-            adjusted_e2e_s,
-            tops: figure(tokens / pool.seconds()).unwrap_or(0.0),
-            rps: figure(ended / pool.seconds()).unwrap_or(0.0),
+            ttft_ms: figures.ttft_ms,
+            tpot_ms: figures.tpot_ms,
+            itl_ms: figures.itl_ms,
+            e2e_s: figures.e2e_s,
+            adjusted_ttft_ms: figures.adjusted_ttft_ms,
+            adjusted_e2e_s: figures.adjusted_e2e_s,
+            tops: figures.tops.unwrap_or(0.0),
+            rps: figures.rps.unwrap_or(0.0),
             goodput_rps: good.and_then(|good| figure(good / pool.seconds())),
             goodput_pct: good.and_then(|good| percent(good, requests as f64)),
-            kv_hit_pct: percent(cached, prompt),
+            kv_hit_pct: figures.kv_hit_pct,
             run_hit_pct: run_hits(runs),
             server_hit_pct: server_hits(runs),
             inflight_spread: traffic.inflight_spread,
@@ -252,7 +294,8 @@ impl CellSummary {
                 Some(_) => pool.turns(),
                 None => Vec::new(),
             },
-            intervals: Intervals::new(),
+            intervals: intervals(&of_runs),
+            verdicts: BTreeMap::new(),
             measured_ms: measured_ms(runs),
             guards: Vec::new(),
         };
@@ -287,37 +330,20 @@ impl CellSummary {
     }
 }
 
-/// All modes at one level: their cells with intervals, and each against the first.
+/// All modes at one level: their cells with intervals, and each against the first, not judged
+/// yet.
 pub(crate) fn level(
     concurrency: u32,
     modes: &[(&str, &[RawCell])],
     objectives: &Objectives,
-    seed: u64,
 ) -> (Vec<CellSummary>, Vec<Difference>) {
     let pools: Vec<Pool<'_>> = modes.iter().map(|&(_, runs)| Pool { runs }).collect();
-    let resampled = Resampled::new(&pools, seed ^ u64::from(concurrency));
-    let mut cells = Vec::new();
-    let mut differences = Vec::new();
-    for (index, (&(mode, _), &pool)) in modes.iter().zip(&pools).enumerate() {
-        let mut cell = CellSummary::new(mode, Some(concurrency), pool, Some(objectives));
-        cell.intervals = resampled.intervals(index);
-        cells.push(cell);
-        if index > 0 {
-            let compared = resampled.differences(index, 0).into_iter();
-            differences.extend(compared.map(|one| Difference {
-                concurrency,
-                mode: mode.to_owned(),
-                against: modes[0].0.to_owned(),
-                figure: one.figure,
-                value: one.value,
-                reference: one.reference,
-                change_pct: one.change_pct,
-                interval: one.interval,
-                verdict: one.verdict,
-            }));
-        }
-    }
-    (cells, differences)
+    let cells = modes.iter().zip(&pools).map(|(&(mode, _), &pool)| {
+        CellSummary::new(mode, Some(concurrency), pool, Some(objectives))
+    });
+    let names: Vec<&str> = modes.iter().map(|&(mode, _)| mode).collect();
+    let differences = Level::new(&pools).against_first(concurrency, &names);
+    (cells.collect(), differences)
 }
 
 fn measured_ms(runs: &[RawCell]) -> Option<(u64, u64)> {

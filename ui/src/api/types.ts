@@ -13,7 +13,7 @@ export type Baseline = { schema: number,
   source: string, simulated: boolean,
   /** The simulated hardware and model. */
   profile: string, workload: string, workers: number, seed: number,
-  /** Runs behind each cell, pooled. */
+  /** Runs behind each cell; its figures are their means. */
   repeats: number, warmup_s: number, window_s: number, levels: Array<BaselineLevel>, };
 
 /** One mode at one level. */
@@ -23,7 +23,13 @@ export type BaselineCell = { mode: string, requests: number, errors: number, ttf
   /** Tokens of answers a second. */
   tops: number,
   /** Prompt tokens in a hundred that came out of the cache. */
-  kv_hit_pct: number | null, turns: Array<TurnNumberFigures>, };
+  kv_hit_pct: number | null, turns: Array<TurnNumberFigures>,
+  /**
+   * Against the level's first mode, by the figure's name, such as `ttft_ms_p95`: `better`,
+   * `worse` or `not-significant`. Empty if there are not enough runs to say, and for the
+   * first mode.
+   */
+  verdicts: { [key in string]: string }, };
 
 export type BaselineFigures = { p50: number | null, p95: number | null, p99: number | null, };
 

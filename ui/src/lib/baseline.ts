@@ -72,11 +72,31 @@ export function capacity(baseline: Baseline, mode: string, slos: Slos): number |
   return highest;
 }
 
-/** Levels at which KV-aware routing has the longer p95 of TTFT or TPOT. */
-export function losses(baseline: Baseline): { ttft: number[]; tpot: number[] } {
-  const lost = (figure: "ttft_ms" | "tpot_ms") =>
-    baseline.levels
-      .filter((level) => (improvement(cellOf(level, RR)?.[figure].p95, cellOf(level, KV)?.[figure].p95) ?? 0) < 0)
-      .map((level) => level.concurrency);
-  return { ttft: lost("ttft_ms"), tpot: lost("tpot_ms") };
+type Figure = "ttft_ms" | "tpot_ms";
+type Levels = { ttft: number[]; tpot: number[] };
+
+/** Whether KV-aware routing differs from round robin in a p95; `null` where there are not enough runs to say. */
+export function certainty(level: BaselineLevel, figure: Figure): string | null {
+  if (level.cells[0]?.mode !== RR) return null;
+  return cellOf(level, KV)?.verdicts[`${figure}_p95`] ?? null;
 }
+
+/** Whether the baseline has enough runs to tell a difference from chance. */
+export const isJudged = (baseline: Baseline): boolean =>
+  baseline.levels.some((level) => certainty(level, "ttft_ms") !== null || certainty(level, "tpot_ms") !== null);
+
+const levelsWhere = (baseline: Baseline, holds: (level: BaselineLevel, figure: Figure) => boolean): Levels => {
+  const found = (figure: Figure) => baseline.levels.filter((level) => holds(level, figure)).map((level) => level.concurrency);
+  return { ttft: found("ttft_ms"), tpot: found("tpot_ms") };
+};
+
+/** Levels at which KV-aware routing has the longer p95 of TTFT or TPOT, and not by what chance does as well. */
+export const losses = (baseline: Baseline): Levels =>
+  levelsWhere(
+    baseline,
+    (level, figure) =>
+      (improvement(cellOf(level, RR)?.[figure].p95, cellOf(level, KV)?.[figure].p95) ?? 0) < 0 && certainty(level, figure) !== "not-significant",
+  );
+
+/** Levels at which the two cannot be told apart. */
+export const undecided = (baseline: Baseline): Levels => levelsWhere(baseline, (level, figure) => certainty(level, figure) === "not-significant");

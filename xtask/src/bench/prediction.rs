@@ -7,8 +7,9 @@
 //! one of the whole machine stands beside it.
 //!
 //! With round robin some turns find their prompt in a cache and others do not, and the median is
-//! between the two kinds. A few hundred requests are needed before it says anything, so the
-//! interval that a real figure is uncertain by is printed too.
+//! between the two kinds. A few hundred requests are needed before it says anything. How much a
+//! real figure is worth shows in what differs between rounds, so the lowest and the highest are
+//! printed too; one round says nothing about it.
 
 use std::fs;
 use std::path::Path;
@@ -52,8 +53,6 @@ struct Figure {
     name: &'static str,
     decimals: usize,
     value: &'static str,
-    /// Of the value, 95 % sure.
-    interval: &'static str,
 }
 
 const FIGURES: [Figure; 4] = [
@@ -61,25 +60,21 @@ const FIGURES: [Figure; 4] = [
         name: "TTFT p50, ms",
         decimals: 0,
         value: "/ttft_ms/p50",
-        interval: "/intervals/ttft_ms_p50",
     },
     Figure {
         name: "TPOT p50, ms",
         decimals: 1,
         value: "/tpot_ms/p50",
-        interval: "/intervals/tpot_ms_p50",
     },
     Figure {
         name: "tokens/s",
         decimals: 1,
         value: "/tops",
-        interval: "/intervals/tops",
     },
     Figure {
         name: "tokens out of the cache, %",
         decimals: 1,
         value: "/kv_hit_pct",
-        interval: "/intervals/kv_hit_pct",
     },
 ];
 
@@ -98,8 +93,6 @@ type Figures = [f64; FIGURES.len()];
 #[derive(Debug)]
 struct Pair {
     real: Figures,
-    /// What the real ones may be as well, by chance.
-    interval: [Figures; 2],
     /// With the share of the processors that the real run had.
     foreseen: Figures,
     /// With all of them.
@@ -129,9 +122,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let middle = |of: &dyn Fn(&Pair) -> f64| median(pairs.iter().map(of).collect());
         say(&format!("\n{mode}, medians of {} round(s)", pairs.len()));
         for (index, Figure { name, decimals, .. }) in FIGURES.iter().enumerate() {
+            let real = || pairs.iter().map(|pair| pair.real[index]);
             say(&format!(
-                "  {name:<28} {:>8.decimals$}, foreseen (SIMULATED) {:>8.decimals$}, off by {:+.0} %",
+                "  {name:<28} {:>8.decimals$} ({:.decimals$} to {:.decimals$}), foreseen (SIMULATED) {:>8.decimals$}, off by {:+.0} %",
                 middle(&|pair| pair.real[index]),
+                real().fold(f64::INFINITY, f64::min),
+                real().fold(f64::NEG_INFINITY, f64::max),
                 middle(&|pair| pair.foreseen[index]),
                 middle(&|pair| pair.off(&pair.foreseen, index)),
             ));
@@ -181,16 +177,12 @@ fn measure(arguments: &Arguments, mode: &str, folder: &Path) -> anyhow::Result<P
         let profile = profile.to_str().context("the path is not UTF-8")?;
         let how = ["--virtual", "--profile", profile, "--repeats", REPEATS];
         finish(&mut sweep(&output, &how))?;
-        figures(&output, |figure| figure.value.to_owned())
+        figures(&output)
     };
     let as_run = folder.join("profile-as-run.toml");
     fs::write(&as_run, slower(&fs::read_to_string(&profile)?, taken)?)?;
     Ok(Pair {
-        real: figures(&real, |figure| figure.value.to_owned())?,
-        interval: [
-            figures(&real, |figure| format!("{}/low", figure.interval))?,
-            figures(&real, |figure| format!("{}/high", figure.interval))?,
-        ],
+        real: figures(&real)?,
         foreseen: foresee(&as_run, "foreseen")?,
         in_full: foresee(&profile, "foreseen-in-full")?,
         taken,
@@ -261,17 +253,16 @@ fn read(file: &Path) -> anyhow::Result<Value> {
 }
 
 /// The figures of a sweep of one cell.
-fn figures(sweep: &Path, pointer: impl Fn(&Figure) -> String) -> anyhow::Result<Figures> {
+fn figures(sweep: &Path) -> anyhow::Result<Figures> {
     let summary = read(&sweep.join("summary.json"))?;
     let cell = &summary["cells"][0];
     ensure!(cell["errors"] == 0, "requests failed: {}", sweep.display());
     let mut figures = [0.0; FIGURES.len()];
     for (found, figure) in figures.iter_mut().zip(&FIGURES) {
-        let pointer = pointer(figure);
         *found = cell
-            .pointer(&pointer)
+            .pointer(figure.value)
             .and_then(Value::as_f64)
-            .with_context(|| format!("a sweep without {pointer}"))?;
+            .with_context(|| format!("a sweep without {}", figure.value))?;
     }
     Ok(figures)
 }
@@ -302,14 +293,11 @@ impl Pair {
     }
 
     fn in_words(&self) -> String {
-        let [low, high] = &self.interval;
         let figures = FIGURES.iter().enumerate();
         let figures = figures.map(|(index, Figure { name, decimals, .. })| {
             format!(
-                "{name} {:.decimals$} ({:.decimals$} to {:.decimals$}), foreseen {:.decimals$} ({:+.0} %; of the whole machine {:+.0} %)",
+                "{name} {:.decimals$}, foreseen {:.decimals$} ({:+.0} %; of the whole machine {:+.0} %)",
                 self.real[index],
-                low[index],
-                high[index],
                 self.foreseen[index],
                 self.off(&self.foreseen, index),
                 self.off(&self.in_full, index),

@@ -93,8 +93,11 @@ pub(crate) struct PlanArgs {
     /// round-robin,kv-blocks,kv); with --set-mode-command any words
     #[arg(long, help_heading = "Plan")]
     modes: Option<String>,
-    /// Runs for each mode and level, with different conversations; their samples are pooled
-    /// (default: 1)
+    /// Runs for each mode and level, each with a seed and conversations of its own; figures
+    /// are their means (default: 6 with --virtual, else 1)
+    ///
+    /// Intervals and verdicts come from what differs between runs. Fewer than 5 have none: the
+    /// report says that there are not enough runs.
     #[arg(long, help_heading = "Plan")]
     repeats: Option<u32>,
     /// Time before anything is measured (default: 60s); on a running server until load is

@@ -128,6 +128,7 @@ fn write_baseline(path: &Path) {
         tops: 1.0,
         kv_hit_pct: None,
         turns: Vec::new(),
+        verdicts: std::collections::BTreeMap::new(),
     };
     let level = |concurrency, ttft_ms| BaselineLevel {
         concurrency,

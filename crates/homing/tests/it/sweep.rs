@@ -86,7 +86,7 @@ fn folder(place: &Path, more: &str, is_virtual: bool) -> Folder {
 }
 
 fn virtual_summary(place: &Path) -> Summary {
-    let folder = folder(place, "", true);
+    let folder = folder(place, "repeats = 1", true);
     let run = VirtualRun {
         folder: &folder,
         threads: Some(2),

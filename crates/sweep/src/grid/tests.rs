@@ -46,7 +46,7 @@ fn the_same_seed_gives_the_same_figures_on_any_number_of_threads() {
 }
 
 #[test]
-fn cells_come_in_the_order_of_the_plan_with_repeats_pooled() {
+fn cells_come_in_the_order_of_the_plan_with_all_repeats() {
     let cells = run(&plan(), 2);
     let told: Vec<_> = cells
         .iter()

@@ -59,7 +59,6 @@ impl FromStr for Preset {
 const PLAIN: &str = r#"
 levels = "60..180:20"
 modes = "round-robin,kv-blocks,kv"
-repeats = 1
 warmup = "60s"
 window = "300s"
 workload = "specification"
@@ -86,7 +85,6 @@ window = "60s"
 
 const STORY: &str = r#"
 levels = "30,60,120,180"
-repeats = 3
 warmup = "60s"
 window = "300s"
 workload = "specification"

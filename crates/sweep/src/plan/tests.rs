@@ -31,11 +31,43 @@ fn presets_are_what_they_are_called() {
     let switches = modes.windows(2).filter(|pair| pair[0] != pair[1]).count();
     assert_eq!(
         (modes.len(), modes[0].as_str(), switches),
-        (10, "round-robin", 1)
+        (10 * 6, "round-robin", 1)
     );
-    let quick = plan("quick");
+    let quick = wish("preset = \"quick\"\ntarget = \"http://x\"")
+        .resolve(false)
+        .unwrap();
     let minutes = quick.cells().len() as f64 * (quick.warmup_s + quick.window_s) / 60.0;
     assert!(minutes < 10.0, "{minutes}");
+}
+
+#[test]
+fn only_virtual_runs_are_many_by_themselves() {
+    let repeats = |text: &str, is_virtual| wish(text).resolve(is_virtual).unwrap().repeats;
+    let target = "target = \"http://x\"\n";
+    assert!(repeats("", true) as usize >= crate::intervals::NEEDED_RUNS);
+    assert!(repeats("story = true", true) as usize >= crate::intervals::NEEDED_RUNS);
+    assert_eq!(repeats(target, false), 1);
+    assert_eq!(
+        repeats(&format!("{target}preset = \"published\""), false),
+        6
+    );
+    assert_eq!(repeats("repeats = 2", true), 2);
+}
+
+#[test]
+fn every_repeat_has_a_seed_of_its_own() {
+    let plan = wish("repeats = 1000\nlevels = [1]").resolve(true).unwrap();
+    let of_plan = |plan: &Plan| -> std::collections::BTreeSet<u64> {
+        (1..=plan.repeats)
+            .map(|repeat| plan.seed_of(repeat))
+            .collect()
+    };
+    let next = Plan {
+        seed: plan.seed + 1,
+        ..plan.clone()
+    };
+    let (one, other) = (of_plan(&plan), of_plan(&next));
+    assert_eq!((one.len(), one.intersection(&other).count()), (1000, 0));
 }
 
 #[test]

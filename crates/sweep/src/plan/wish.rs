@@ -15,6 +15,10 @@ use crate::workload::Workload;
 
 const DEFAULT_SEED: u64 = 42;
 const DEFAULT_SLO: &str = "ttft_p95=600ms,tpot_p95=60ms";
+/// Virtual runs take seconds: enough of them for intervals and verdicts.
+const VIRTUAL_REPEATS: u32 = 6;
+/// Live runs take minutes each. Whoever wants intervals says how many.
+const LIVE_REPEATS: u32 = 1;
 /// More is a typing error: each needs a run of minutes.
 const MOST_CELLS: usize = 100_000;
 
@@ -105,10 +109,11 @@ impl Wish {
             modes: wish.modes(is_virtual)?,
             levels: wish.levels()?,
             repeats: match wish.repeats {
+                None if is_virtual => VIRTUAL_REPEATS,
+                None => LIVE_REPEATS,
                 Some(repeats @ 1..=1000) => repeats,
-                other => {
-                    let found = other.unwrap_or(0);
-                    return Err(bad("repeats")(format!("{found} is not 1 to 1000")));
+                Some(other) => {
+                    return Err(bad("repeats")(format!("{other} is not 1 to 1000")));
                 }
             },
             warmup_s: time("warmup", &named(&wish.warmup))?,

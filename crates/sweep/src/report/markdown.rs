@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::bootstrap::Difference;
+use crate::intervals::{Difference, NEEDED_RUNS, NOT_ENOUGH_RUNS};
 use crate::summary::{CellSummary, Summary};
 
 /// Figures that are compared in tables of their own: name, heading, unit, digits.
@@ -74,6 +74,10 @@ fn head(page: &mut String, summary: &Summary) {
         put(page, format_args!("| {name} | {value} |\n"));
     }
     put(page, format_args!("\n```sh\n{}\n```\n\n", about.command));
+    let certainty = summary.certainty();
+    if !certainty.is_empty() {
+        put(page, format_args!("{certainty}\n\n"));
+    }
 }
 
 fn headline(page: &mut String, summary: &Summary) {
@@ -83,7 +87,8 @@ fn headline(page: &mut String, summary: &Summary) {
     put(
         page,
         format_args!(
-            "## Highest load with {}\n\n| mode | conversations at once | |\n|---|---:|---|\n",
+            "## Highest load with {}\n\n| mode | conversations at once | | unsure |\n\
+             |---|---:|---|---|\n",
             headline.slo.objectives
         ),
     );
@@ -98,13 +103,26 @@ fn headline(page: &mut String, summary: &Summary) {
             true => String::new(),
             false => format!("but not at {}", failed.join(", ")),
         };
-        put(page, format_args!("| {mode} | {level} | {but} |\n"));
+        let unsure = match headline.slo.unsure.get(mode) {
+            Some(Some(levels)) => {
+                let levels: Vec<String> = levels.iter().map(u32::to_string).collect();
+                levels.join(", ")
+            }
+            _ => NOT_ENOUGH_RUNS.to_owned(),
+        };
+        put(
+            page,
+            format_args!("| {mode} | {level} | {but} | {unsure} |\n"),
+        );
     }
-    page.push('\n');
+    page.push_str(
+        "\nUnsure are levels at which an objective lies within the 95 % interval of its figure: \
+         another sweep may find the opposite.\n\n",
+    );
     for crossover in &headline.crossovers {
         put(page, format_args!("{}\n\n", crossover.analysis));
     }
-    if headline.crossovers.is_empty() && summary.modes.len() > 1 {
+    if headline.crossovers.is_empty() && summary.has_verdicts() {
         put(
             page,
             format_args!(
@@ -145,11 +163,11 @@ fn compared(page: &mut String, summary: &Summary, figure: &str, form: (&str, &st
             let change = found.and_then(|one| one.change_pct);
             let change = change.map_or("–".to_owned(), |change| format!("{change:+.1} %"));
             let judged = found.map_or(String::new(), |one| {
-                let (low, high) = (one.interval.low, one.interval.high);
-                format!(
-                    "{low:+.digits$} to {high:+.digits$}{unit}: {}",
-                    one.verdict.name()
-                )
+                let verdict = one.verdict.name();
+                one.interval.map_or(verdict.to_owned(), |interval| {
+                    let (low, high) = (interval.low, interval.high);
+                    format!("{low:+.digits$} to {high:+.digits$}{unit}: {verdict}")
+                })
             });
             put(
                 page,
@@ -260,13 +278,18 @@ fn method(page: &mut String, summary: &Summary) {
         page,
         format_args!(
             "## Method\n\n\
-             Percentiles are nearest ranks over the requests that were sent within the windows, \
-             all {} run(s) of a cell pooled. Intervals are 95 % of 1,000 resamples: conversations \
-             are drawn again with all their requests, tenths of windows for rates. Conversations \
-             are the same in every mode, and differences are paired by them; one whose interval \
-             holds 0 is not significant. Tokens are the server's count. Everything is computed \
-             from the lines in `cells/`; `homing sweep report` does it again.\n",
-            summary.about.repeats
+             A figure of a cell is the mean of its {} run(s), each with a seed of its own. \
+             Percentiles of a run are nearest ranks over the requests that were sent within its \
+             window. A 95 % interval is Student's t over the runs' figures; fewer than \
+             {NEEDED_RUNS} runs have no interval and no verdict. Conversations of a repeat are \
+             the same in every mode, and differences are taken run by run. An interval is about \
+             its own difference; verdicts are about all {} differences of this report together \
+             (Holm): where nothing differs, at most one report in twenty has a wrong one. So a \
+             difference may be not significant although its interval leaves 0 out. Tokens are \
+             the server's count. Everything is computed from the lines in `cells/`; `homing \
+             sweep report` does it again.\n",
+            summary.about.repeats,
+            summary.differences.len(),
         ),
     );
 }

@@ -3,6 +3,7 @@
 use router::ModeName;
 
 use super::*;
+use crate::intervals::Interval;
 
 fn cell(mode: ModeName, level: u32, ttft_p95: f64) -> CellSummary {
     let figures = |p95| Figures {
@@ -85,14 +86,64 @@ fn the_headline_is_the_highest_level_that_holds_with_those_below_that_do_not() {
     let summary = SloSummary::new(objectives("ttft_p95=600ms"), &cells);
     assert_eq!(
         serde_json::to_string(&summary).unwrap(),
-        r#"{"objectives":{"ttft_p95_ms":600.0},"highest":{"kv":30,"random":null},"failed_below":{"kv":[20],"random":[]},"tried_up_to":{"kv":40,"random":10}}"#
+        r#"{"objectives":{"ttft_p95_ms":600.0},"highest":{"kv":30,"random":null},"failed_below":{"kv":[20],"random":[]},"tried_up_to":{"kv":40,"random":10},"unsure":{"kv":null,"random":null}}"#
     );
     assert_eq!(
         summary.lines(),
         "Highest level with ttft_p95 at most 600 ms:\n\
          kv               30  tried up to 40, but not at 20\n\
-         random         none  tried up to 10\n"
+         random         none  tried up to 10\n\
+         How sure that is: not enough runs.\n"
     );
+}
+
+#[test]
+fn a_level_whose_objective_lies_within_the_interval_is_unsure() {
+    let sure = |level: u32, low: f64, high: f64| {
+        let mut cell = cell(ModeName::Kv, level, f64::midpoint(low, high));
+        for figure in ["ttft_ms_p95", "tpot_ms_p95"] {
+            let interval = match figure {
+                "ttft_ms_p95" => Interval { low, high },
+                _ => Interval {
+                    low: 49.0,
+                    high: 51.0,
+                },
+            };
+            cell.intervals.insert(figure.to_owned(), interval);
+        }
+        cell
+    };
+    let cells = [
+        sure(10, 100.0, 200.0),
+        sure(20, 500.0, 650.0),
+        sure(30, 550.0, 700.0),
+        sure(40, 601.0, 700.0),
+    ];
+    for (text, expected, line) in [
+        ("ttft_p95=600ms", vec![20, 30], ", unsure at 20, 30\n"),
+        (
+            "ttft_p95=600ms,tpot_p95=60ms",
+            vec![20, 30],
+            ", unsure at 20, 30\n",
+        ),
+        // Surely over one of them: the other does not matter.
+        ("ttft_p95=600ms,tpot_p95=10ms", vec![], "tried up to 40\n"),
+        // Gaps between tokens have no interval.
+        (
+            "itl_p95=60ms",
+            vec![10, 20, 30, 40],
+            ", unsure at 10, 20, 30, 40\n",
+        ),
+    ] {
+        let summary = SloSummary::new(objectives(text), &cells);
+        assert_eq!(summary.unsure["kv"], Some(expected), "{text}");
+        assert!(summary.lines().ends_with(line), "{}", summary.lines());
+    }
+    // One level without is enough to say nothing of the mode.
+    let mut fewer = cells.to_vec();
+    fewer[1].intervals.clear();
+    let summary = SloSummary::new(objectives("ttft_p95=600ms"), &fewer);
+    assert_eq!(summary.unsure["kv"], None);
 }
 
 #[test]

@@ -207,3 +207,59 @@ fn the_original_formats_have_their_columns() {
         }
     }
 }
+
+#[test]
+fn few_runs_are_called_not_enough_in_every_file() {
+    let told = |more: &str| {
+        let place = tempfile::tempdir().unwrap();
+        let wish = Wish::parse(&PLAN.replace("repeats = 2", more)).unwrap();
+        let folder = Folder::open(place.path(), wish.resolve(true).unwrap()).unwrap();
+        run(&folder, 2, &NEVER);
+        let summary = publish(&folder, None, 2).unwrap();
+        (summary, files(place.path()))
+    };
+    let (few, files_of_few) = told("repeats = 4");
+    let (enough, files_of_enough) = told("repeats = 5");
+    for (name, phrase) in [
+        ("report.md", "not enough runs"),
+        ("report.html", "not enough runs"),
+        ("cells.csv", "not enough runs"),
+        ("summary.json", "not-enough-runs"),
+    ] {
+        assert!(files_of_few[name].contains(phrase), "{name}");
+        assert!(!files_of_enough[name].contains(phrase), "{name}");
+    }
+    let csv = &files_of_enough["cells.csv"];
+    let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
+    assert!(columns.iter().all(|&count| count == columns[0]), "{csv}");
+    assert!(
+        few.certainty().starts_with("Not enough runs to say"),
+        "{}",
+        few.certainty()
+    );
+    let told = enough.certainty();
+    assert!(told.starts_with("Of 30 differences "), "{told}");
+    assert!(
+        few.cells
+            .iter()
+            .all(|cell| cell.intervals.is_empty() && cell.verdicts.is_empty())
+    );
+    // The first mode is compared with nothing.
+    let judged: Vec<bool> = enough
+        .cells
+        .iter()
+        .map(|cell| !cell.verdicts.is_empty())
+        .collect();
+    assert_eq!(judged, [false, true, false, true]);
+    let baseline = Baseline::parse(&files_of_enough["baseline.json"]).unwrap();
+    let verdict = &baseline.levels[0].cells[1].verdicts["ttft_ms_p95"];
+    assert!(["better", "worse", "not-significant"].contains(&verdict.as_str()));
+    assert!(
+        Baseline::parse(&files_of_few["baseline.json"])
+            .unwrap()
+            .levels[0]
+            .cells[1]
+            .verdicts
+            .is_empty()
+    );
+}

@@ -1,7 +1,7 @@
 /** All levels of the baseline: the whole curve, with the levels where KV-aware routing loses. */
 import type { FetchedBaseline } from "../../api/baseline";
 import type { Baseline, BaselineCell, BaselineLevel, Slos, State } from "../../api/types";
-import { capacity, cellOf, KV, liveMatch, losses, RR, whyNone } from "../../lib/baseline";
+import { capacity, cellOf, certainty, isJudged, KV, liveMatch, losses, RR, undecided, whyNone } from "../../lib/baseline";
 import { DASH, duration, number } from "../../lib/format";
 import { improvement, standing } from "../../lib/slo";
 import { Held } from "./Held";
@@ -74,10 +74,10 @@ function Level({ level, slos, current }: { level: BaselineLevel; slos: Slos; cur
       </th>
       <Objective value={rr?.ttft_ms.p95} objective={slos.ttft_p95_ms} cell={rr} />
       <Objective value={kv?.ttft_ms.p95} objective={slos.ttft_p95_ms} cell={kv} />
-      <Improvement percent={improvement(rr?.ttft_ms.p95, kv?.ttft_ms.p95)} />
+      <Improvement percent={improvement(rr?.ttft_ms.p95, kv?.ttft_ms.p95)} unsure={certainty(level, "ttft_ms") === "not-significant"} />
       <Objective value={rr?.tpot_ms.p95} objective={slos.tpot_p95_ms} cell={rr} />
       <Objective value={kv?.tpot_ms.p95} objective={slos.tpot_p95_ms} cell={kv} />
-      <Improvement percent={improvement(rr?.tpot_ms.p95, kv?.tpot_ms.p95)} />
+      <Improvement percent={improvement(rr?.tpot_ms.p95, kv?.tpot_ms.p95)} unsure={certainty(level, "tpot_ms") === "not-significant"} />
     </tr>
   );
 }
@@ -91,12 +91,13 @@ function Objective({ value, objective, cell }: { value: number | null | undefine
   );
 }
 
-function Improvement({ percent }: { percent: number | null }) {
+function Improvement({ percent, unsure }: { percent: number | null; unsure: boolean }) {
   if (percent === null) return <td className="number">{DASH}</td>;
   const worse = percent < 0;
   return (
-    <td className={worse ? "number gain worse" : "number gain"}>
+    <td className={unsure ? "number" : worse ? "number gain worse" : "number gain"}>
       {worse ? "−" : "+"}{number(Math.abs(percent), 1)} %{worse && <span className="visually-hidden">, worse</span>}
+      {unsure && <small className="muted"> not significant</small>}
     </td>
   );
 }
@@ -107,8 +108,12 @@ export function verdict(baseline: Baseline, slos: Slos): string {
     const level = capacity(baseline, mode, slos);
     return level === null ? "at no level" : `up to ${level} conversations`;
   };
-  const lost = losses(baseline);
-  const where = [lost.ttft.length > 0 ? `TTFT at ${lost.ttft.join(", ")}` : "", lost.tpot.length > 0 ? `TPOT at ${lost.tpot.join(", ")}` : ""].filter(Boolean);
-  const loss = where.length > 0 ? ` Here KV-aware routing loses: ${where.join("; ")}.` : "";
-  return `Both objectives are kept ${upTo(KV)} with KV-aware routing, ${upTo(RR)} with round robin.${loss} A positive improvement means KV-aware is faster. Green is within the objective, amber within its last tenth, red misses it.`;
+  const where = ({ ttft, tpot }: { ttft: number[]; tpot: number[] }) =>
+    [ttft.length > 0 ? `TTFT at ${ttft.join(", ")}` : "", tpot.length > 0 ? `TPOT at ${tpot.join(", ")}` : ""].filter(Boolean).join("; ");
+  const [lost, even] = [where(losses(baseline)), where(undecided(baseline))];
+  const loses = isJudged(baseline) ? "loses" : "was slower";
+  const loss = lost && ` Here KV-aware routing ${loses}: ${lost}.`;
+  const runs = baseline.repeats === 1 ? "1 run" : `${baseline.repeats} runs`;
+  const chance = isJudged(baseline) ? even && ` Not significant: ${even}.` : ` Not enough runs to tell differences from chance: ${runs} of each level.`;
+  return `Both objectives are kept ${upTo(KV)} with KV-aware routing, ${upTo(RR)} with round robin.${loss}${chance} A positive improvement means KV-aware is faster. Green is within the objective, amber within its last tenth, red misses it.`;
 }

@@ -109,7 +109,21 @@ describe("the rest", () => {
     const current = screen.getByText("now").closest("tr");
     expect(current?.textContent).toContain("−9.9 %, worse");
     expect(current?.textContent).toContain("+8.0 %");
-    expect(verdict(aBaseline(), aState().slos)).toContain("up to 60 conversations with KV-aware routing, at no level with round robin. Here KV-aware routing loses: TTFT at 80.");
+    expect(verdict(aBaseline(), aState().slos)).toContain("up to 60 conversations with KV-aware routing, at no level with round robin. Here KV-aware routing was slower: TTFT at 80. Not enough runs to tell differences from chance: 1 run of each level.");
+  });
+
+  it("calls a difference a loss only where it is more than chance", () => {
+    const judged = aBaseline();
+    judged.repeats = 6;
+    const [low, high] = judged.levels.map((level) => level.cells[1]);
+    if (low) low.verdicts = { ttft_ms_p95: "better", tpot_ms_p95: "not-significant" };
+    if (high) high.verdicts = { ttft_ms_p95: "worse", tpot_ms_p95: "better" };
+    const told = verdict(judged, aState().slos);
+    expect(told).toContain("Here KV-aware routing loses: TTFT at 80. Not significant: TPOT at 60. A positive");
+    if (high) high.verdicts = { ttft_ms_p95: "not-significant", tpot_ms_p95: "better" };
+    expect(verdict(judged, aState().slos)).not.toContain("loses");
+    render(<BenchmarkTable state={aState({ load: at(80) })} fetched={{ baseline: judged, error: null }} />);
+    expect(screen.getByText("now").closest("tr")?.textContent).toContain("−9.9 %, worse not significant");
   });
 
   it("shows workers, and a dash where Prometheus is away", () => {

@@ -27,6 +27,7 @@ fn cell_of(mode: &str, ttft_ms: f64) -> BaselineCell {
         tops: 1.0,
         kv_hit_pct: None,
         turns: Vec::new(),
+        verdicts: std::collections::BTreeMap::new(),
     }
 }
 

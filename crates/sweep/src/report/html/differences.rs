@@ -1,8 +1,8 @@
 //! Each mode against the first, level by level, with how sure it is.
 
-use super::text::{change, escape, label, number, points, signed};
+use super::text::{MISSING, change, escape, label, number, points, signed};
 use super::{Page, table};
-use crate::bootstrap::{Difference, Verdict};
+use crate::intervals::{Difference, Verdict};
 
 /// Shown at once; the others on request.
 const MAIN: [&str; 6] = [
@@ -22,10 +22,12 @@ pub(super) fn section(page: Page<'_>) -> String {
     let compared: String = modes.map(|mode| of_mode(page, mode)).collect();
     format!(
         "<section id=\"differences\">\n<h2>Against {}</h2>\n\
-         <p>The interval is that of the difference itself, over pairs of the same conversations. \
-         If it holds 0, the difference is not significant, whatever its size.</p>\n\
+         <p>The interval is that of the difference itself, over pairs of runs with the same \
+         conversations. The verdict is about all {} differences of this report together (Holm): \
+         one may be not significant although its interval leaves 0 out.</p>\n\
          <div class=\"pair\">\n{compared}</div>\n</section>\n",
         escape(page.first_mode()),
+        page.summary.differences.len(),
     )
 }
 
@@ -88,20 +90,21 @@ fn row(one: &Difference) -> String {
     let class = match one.verdict {
         Verdict::Better => "better",
         Verdict::Worse => "worse",
-        Verdict::NotSignificant => "unsure",
+        Verdict::NotSignificant | Verdict::NotEnoughRuns => "unsure",
     };
+    let interval = one.interval.map_or(MISSING.to_owned(), |interval| {
+        format!("{} to {}", signed(interval.low), signed(interval.high))
+    });
     let changed = match one.figure.ends_with("_pct") {
         true => points(one.value - one.reference),
         false => change(one.change_pct),
     };
     format!(
-        "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{changed}</td><td>{} to {}</td>\
+        "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{changed}</td><td>{interval}</td>\
          <td class=\"{class}\">{}</td></tr>\n",
         one.concurrency,
         number(one.reference),
         number(one.value),
-        signed(one.interval.low),
-        signed(one.interval.high),
         one.verdict.name(),
     )
 }

@@ -3,8 +3,8 @@
 
 use super::Page;
 use super::text::{MISSING, change, escape, label_and_unit, list, number, optional, percent};
-use crate::bootstrap::{Difference, Verdict};
 use crate::headline::Headline;
+use crate::intervals::{Difference, NOT_ENOUGH_RUNS, Verdict};
 
 const WATCHED: [&str; 2] = ["ttft_ms_p50", "ttft_ms_p95"];
 
@@ -52,6 +52,18 @@ fn card(page: Page<'_>, headline: &Headline, mode: &str, class: &str) -> String 
     if !failed.is_empty() {
         let failed: Vec<String> = failed.iter().map(u32::to_string).collect();
         notes.push(format!("but not at {}", list(&failed)));
+    }
+    match slo.unsure.get(mode) {
+        Some(Some(unsure)) if unsure.is_empty() => {}
+        Some(Some(unsure)) => {
+            let unsure: Vec<String> = unsure.iter().map(u32::to_string).collect();
+            notes.push(format!(
+                "unsure at {}: an objective lies within the interval",
+                list(&unsure)
+            ));
+        }
+        Some(None) => notes.push(format!("{NOT_ENOUGH_RUNS} to say how sure that is")),
+        None => {}
     }
     let cell = highest.and_then(|level| page.cell(mode, level));
     if let Some(cell) = cell.filter(|cell| cell.goodput_rps.is_some()) {
@@ -118,7 +130,16 @@ fn gains(page: Page<'_>, headline: &Headline) -> String {
 /// The largest significant gain at one level.
 fn largest(page: Page<'_>, mode: &str, figure: &str) -> String {
     let Some(best) = largest_gain(&page.summary.differences, mode, figure) else {
-        return "<td class=\"unsure\">none</td>".to_owned();
+        let mut of_mode = page
+            .summary
+            .differences
+            .iter()
+            .filter(|one| one.mode == mode);
+        let none = match of_mode.any(|one| one.verdict != Verdict::NotEnoughRuns) {
+            true => "none",
+            false => NOT_ENOUGH_RUNS,
+        };
+        return format!("<td class=\"unsure\">{none}</td>");
     };
     let (_, unit) = label_and_unit(figure);
     format!(
@@ -165,6 +186,9 @@ fn no_crossover(page: Page<'_>) -> String {
     let differences = &page.summary.differences;
     if differences.is_empty() {
         return "There is nothing to compare yet.".to_owned();
+    }
+    if !page.summary.has_verdicts() {
+        return "There are not enough runs to tell.".to_owned();
     }
     let watched = |one: &&Difference| WATCHED.contains(&one.figure.as_str());
     let worse = differences

@@ -2,6 +2,7 @@
 
 use super::Page;
 use super::text::{escape, short};
+use crate::intervals::NEEDED_RUNS;
 
 const TERMS: [(&str, &str); 10] = [
     (
@@ -16,20 +17,24 @@ const TERMS: [(&str, &str); 10] = [
     ),
     (
         "Percentiles",
-        "Nearest ranks over the requests of all runs together: values that were measured, never \
-         averages of percentiles. Failed requests have no latency; adjusted percentiles count them as \
-         infinitely slow, and are a dash where such a one would be the percentile.",
+        "Of a run: nearest ranks over all requests of its window. Failed requests have no latency; \
+         adjusted percentiles count them as infinitely slow, and are a dash where such a one would \
+         be the percentile of a run. Of a cell: the mean of its runs' percentiles, as every other \
+         figure is the mean of its runs'.",
     ),
     (
         "Intervals",
-        "95 % of 1000 resamples. Conversations are drawn again with all their requests, since \
-         requests of one conversation are not independent; for rates, tenths of the window are.",
+        "From what differs between runs, each of which has a seed of its own: Student's t over the \
+         runs' figures. Requests of a run share its queues, so a run is one sample. Fewer than five \
+         runs have no interval and no verdict. In 95 of 100 sweeps an interval holds the figure \
+         that very many runs would give.",
     ),
     (
         "Differences",
-        "In pairs: a conversation is the same in every mode and is drawn equally often for all of \
-         them. A difference whose interval holds 0 is not significant. Many are tested, each by \
-         itself: where nothing differs, about one in twenty is still called significant.",
+        "In pairs: the conversations of a repeat are the same in every mode, so differences are \
+         taken run by run. Each interval is about its own difference; verdicts are about all of the report \
+         together, by Holm's rule: where nothing differs, at most one report in twenty calls \
+         anything better or worse.",
     ),
     (
         "TOPS and RPS",
@@ -92,10 +97,16 @@ fn not_shown(page: Page<'_>) -> Vec<String> {
          not the highest there is."
             .to_owned(),
     );
-    if about.repeats == 1 {
+    if page
+        .summary
+        .cells
+        .iter()
+        .all(|cell| cell.intervals.is_empty())
+    {
         limits.push(format!(
-            "What differs from one run to the next. Each mode ran once at each level, for {} s; \
-             intervals are about conversations within that run.",
+            "What differs from one run to the next. There are {} run(s) of {} s for each mode and \
+             level, and {NEEDED_RUNS} are needed to say.",
+            about.repeats,
             short(about.window_s)
         ));
     }

@@ -18,6 +18,10 @@ pub(super) fn section(page: Page<'_>) -> String {
              Figures are of what is done; they will change.</p>\n"
         );
     }
+    let certainty = summary.certainty();
+    if !certainty.is_empty() {
+        banners += &format!("<p class=\"plan\">{}</p>\n", escape(&certainty));
+    }
     format!(
         "<header>\n<p class=\"kicker\">Sweep report</p>\n<h1>{}</h1>\n\
          <p class=\"run\">run <code>{}</code></p>\n{banners}<p class=\"plan\">{}</p>\n\

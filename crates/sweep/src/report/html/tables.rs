@@ -12,11 +12,15 @@ pub(super) fn section(page: Page<'_>) -> String {
         true => " ▲ marks what is over an objective.",
         false => "",
     };
+    let mut cells = page.summary.cells.iter();
+    let intervals = match cells.any(|cell| !cell.intervals.is_empty()) {
+        true => "Rest a pointer on a figure to see its 95 % interval.",
+        false => "There are not enough runs for intervals.",
+    };
     format!(
         "<section id=\"tables\">\n<h2>Figures by level</h2>\n\
-         <p>Percentiles are over all runs of a mode at a level together.{over} \
-         † marks a doubtful cell, explained below. Rest a pointer on a figure to see its 95 % \
-         interval.</p>\n{}{}{}</section>\n",
+         <p>Every figure is the mean of the runs of a mode at a level.{over} \
+         † marks a doubtful cell, explained below. {intervals}</p>\n{}{}{}</section>\n",
         latencies(page),
         throughput(page),
         speculation(page),

@@ -7,9 +7,11 @@ use std::collections::BTreeSet;
 
 use self::data::{NASTY, data, difference};
 use super::html;
-use crate::bootstrap::Verdict;
 use crate::compare::{CellComparison, Comparison, Deviation};
 use crate::headline::Crossover;
+use crate::intervals::Verdict;
+use crate::report::markdown::markdown;
+use crate::slo::SloSummary;
 
 /// Elements as they open and close; panics where they do not match.
 #[track_caller]
@@ -137,6 +139,32 @@ fn the_headline_tells_of_turning_points_or_that_there_are_none() {
     let page = html(&data);
     assert!(page.contains("Because. It was better until 60."), "{page}");
     assert!(!page.contains("No mode stays worse"));
+}
+
+#[test]
+fn where_runs_are_too_few_nothing_is_claimed() {
+    let mut data = data();
+    for cell in &mut data.summary.cells {
+        (cell.runs, cell.intervals) = (1, [].into());
+    }
+    data.summary.differences = vec![difference(NASTY, 60, Verdict::NotEnoughRuns)];
+    let headline = data.summary.headline.as_mut().unwrap();
+    headline.slo = SloSummary::new(headline.slo.objectives.clone(), &data.summary.cells);
+    let page = html(&data);
+    check_tags(&page);
+    for says in [
+        "Not enough runs to say what is chance: 1 where 5 are needed",
+        "There are not enough runs for intervals.",
+        "There are not enough runs to tell.",
+        "<td class=\"unsure\">not enough runs</td>",
+        "not enough runs to say how sure that is",
+    ] {
+        assert!(page.contains(says), "{says}");
+    }
+    assert!(!page.contains("Bands are") && !page.contains("title=\"95 %"));
+    let page = markdown(&data.summary);
+    assert!(page.contains("| -50.0 % | not enough runs |"), "{page}");
+    assert!(!page.contains("No mode has a significantly"), "{page}");
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use loadgen::by_mode::TurnNumberFigures;
 
-use crate::bootstrap::{Difference, Interval, Verdict};
 use crate::figures::Figures;
 use crate::guards::{Guard, GuardKind};
 use crate::headline::Headline;
+use crate::intervals::{Difference, Interval, Verdict};
 use crate::slo::SloSummary;
 use crate::summary::{About, CellSummary, ReportData, SCHEMA, Summary};
 use crate::traffic::Timeline;
@@ -34,7 +34,7 @@ fn cell(mode: &str, level: u32, ttft_ms: f64) -> CellSummary {
     CellSummary {
         mode: mode.to_owned(),
         concurrency: Some(level),
-        runs: 1,
+        runs: 6,
         requests: 12_345,
         ttft_ms: times(ttft_ms),
         tpot_ms: times(20.0),
@@ -64,10 +64,12 @@ pub(super) fn difference(mode: &str, concurrency: u32, verdict: Verdict) -> Diff
         value: 300.0,
         reference: 600.0,
         change_pct: Some(-50.0),
-        interval: Interval {
+        interval: (verdict != Verdict::NotEnoughRuns).then_some(Interval {
             low: -310.0,
             high: -290.0,
-        },
+        }),
+        p: (verdict != Verdict::NotEnoughRuns).then_some(0.001),
+        p_adjusted: None,
         verdict,
     }
 }
@@ -105,7 +107,7 @@ pub(super) fn data() -> ReportData {
                 profile: "three".to_owned(),
                 workers: Some(3),
                 seed: 42,
-                repeats: 1,
+                repeats: 6,
                 warmup_s: 60.0,
                 window_s: 300.0,
                 order: "random".to_owned(),
