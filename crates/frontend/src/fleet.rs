@@ -335,6 +335,8 @@ mod tests {
     async fn afterwards(hangs_up: bool) -> Condition {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let (router, publisher) = fleet(&tasks, &stop);
+        // The pump waits for its feed by then.
+        tokio::task::yield_now().await;
         if hangs_up {
             stop.cancel();
         }

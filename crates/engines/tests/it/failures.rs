@@ -29,7 +29,7 @@ async fn a_full_engine_is_not_a_broken_one() {
     let (_, error) = run(&*member.link, request(&[1, 2, 3], 2))
         .await
         .unwrap_err();
-    assert!(matches!(error, LinkError::Refused { .. }), "{error}");
+    assert!(matches!(error, LinkError::TooLarge { .. }), "{error}");
     engine.feels(Mood::Refusing(500));
     let (_, error) = run(&*member.link, request(&[1, 2, 3], 2))
         .await
@@ -113,7 +113,8 @@ async fn a_reader_that_goes_away_costs_nothing() {
     let (engine, bench, member) = one(EngineKind::Openai).await;
     let prompt: Vec<u32> = (0..70).collect();
     let mut stream = member.link.generate(request(&prompt, 1000)).await.unwrap();
-    stream.next().await.unwrap().unwrap();
+    // The first bytes may bring no token yet.
+    while stream.next().await.unwrap().unwrap().is_keep_alive() {}
     drop(stream);
     let blocks = member.link.snapshot().await.unwrap().blocks.len();
     assert!(blocks >= 2, "the prompt has been computed");
