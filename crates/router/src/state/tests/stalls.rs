@@ -78,7 +78,7 @@ fn requests_from_before_do_not_count_for_a_trial() {
             prompt_tokens: 128,
             chain: &chain,
             excluded: &[],
-            identity: crate::queue::Identity::default(),
+            identity: crate::query::Identity::default(),
             priority: 0,
             deadline: None,
         };
