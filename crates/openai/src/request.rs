@@ -39,7 +39,7 @@ pub const MAX_PROMPTS: usize = 128;
 
 /// Messages in one chat request: more than fit any context, since each takes some tokens
 /// besides its text. Lists end here, not in memory.
-pub const MAX_MESSAGES: usize = 100_000;
+pub const MAX_MESSAGES: usize = 65_536;
 
 /// `POST /v1/chat/completions`.
 #[derive(Clone, Debug, PartialEq)]

@@ -20,6 +20,8 @@ use super::pulse::Pulse;
 pub(super) const RESERVE: usize = 16;
 /// A connection younger than this may still be about to ask.
 const QUIET_AFTER: Duration = Duration::from_secs(1);
+/// The same in the reserve, where whoever comes asks at once.
+const QUIET_IN_RESERVE_AFTER: Duration = Duration::from_millis(100);
 /// How long a connection that was told to go may take for it.
 const MAKING_ROOM: Duration = Duration::from_millis(50);
 /// How often a full house is told of.
@@ -139,8 +141,12 @@ impl Connections {
             .iter()
             .filter_map(|pulse| Some((pulse.quiet_since()?, pulse)));
         let longest = quiet.min_by_key(|(since, _)| *since);
+        let quiet_after = match rank {
+            Rank::Ordinary => QUIET_AFTER,
+            Rank::Reserve => QUIET_IN_RESERVE_AFTER,
+        };
         match longest {
-            Some((since, pulse)) if since.elapsed() >= QUIET_AFTER => {
+            Some((since, pulse)) if since.elapsed() >= quiet_after => {
                 pulse.dismiss();
                 true
             }

@@ -135,7 +135,7 @@ pub(crate) struct LimitArgs {
     /// Bytes of large request bodies that are held at once, while they are read and prepared
     ///
     /// More are refused with 429. Never less than --max-body-bytes.
-    #[arg(long, default_value_t = 64 << 20, value_name = "BYTES", help_heading = "Limits")]
+    #[arg(long, default_value_t = 32 << 20, value_name = "BYTES", help_heading = "Limits")]
     pub(crate) max_buffered_bytes: usize,
     /// Connections at once; by default what the limit of open files allows, at most 65536
     ///

@@ -303,7 +303,7 @@ fn values_out_of_range_are_refused_by_name() {
             json!({ "stop": vec!["x"; 17] }),
             json!({ "stop": "x".repeat(1025) }),
             json!({ "stop": ["x", "x".repeat(1025)] }),
-            json!({ "messages": vec![json!({}); 100_001] }),
+            json!({ "messages": vec![json!({}); 65_537] }),
             json!({ "logprobs": true, "top_logprobs": 21 }),
             json!({ "top_logprobs": 2 }),
             json!({ "model": "" }),
@@ -331,7 +331,7 @@ fn values_out_of_range_are_refused_by_name() {
             Invalid stop invalid_value: invalid value for `stop`: more than 16 stop strings
             Invalid stop invalid_value: invalid value for `stop`: 1025 bytes are more than 1024
             Invalid stop[1] invalid_value: invalid value for `stop[1]`: 1025 bytes are more than 1024
-            Invalid messages invalid_value: invalid value for `messages`: more than 100000 messages
+            Invalid messages invalid_value: invalid value for `messages`: more than 65536 messages
             Invalid top_logprobs invalid_value: invalid value for `top_logprobs`: 21 is not between 0 and 20
             Invalid top_logprobs invalid_value: invalid value for `top_logprobs`: needs `logprobs` to be true
             Invalid model invalid_value: `model` must not be empty

@@ -77,7 +77,8 @@ pub(super) struct RawMessage {
 #[derive(Debug)]
 pub(super) enum RawContent {
     Text(String),
-    Parts(Joined),
+    /// Boxed, because the other kind is the rule and there may be many.
+    Parts(Box<Joined>),
 }
 
 #[derive(Debug, Deserialize)]
@@ -175,7 +176,7 @@ impl<'de> Deserialize<'de> for RawContent {
                 while let Some(part) = parts.next_element()? {
                     joined.push(part);
                 }
-                Ok(RawContent::Parts(joined))
+                Ok(RawContent::Parts(Box::new(joined)))
             }
         }
 
