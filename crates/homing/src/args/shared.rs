@@ -149,7 +149,9 @@ pub(crate) struct LimitArgs {
     /// A connection without a request for so long is closed, in seconds
     #[arg(long, default_value = "120", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
     pub(crate) idle_timeout: Duration,
-    /// A client that reads nothing of its answer for so long is cut off, in seconds
+    /// An answer is given up when its client lags so far behind, in seconds
+    ///
+    /// Its slot is free as soon as its worker is done, however slowly the client reads.
     #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
     pub(crate) slow_reader_timeout: Duration,
     /// How long running streams may take to finish after SIGTERM, in seconds
