@@ -90,18 +90,12 @@ impl Cluster {
             id: FrontendId(0),
             fleet_commands: None,
         };
-        let config = FrontendConfig {
-            max_requests: 1000,
-            max_body_bytes: 1 << 20,
-            max_buffered_bytes: 64 << 20,
-            max_queue_wait: None,
-            access: Access::Open,
-            api_keys: None,
-            block_size: profile.block_size as usize,
-            hashing: Hashing::default(),
-            faults: FaultLimits::default(),
-        };
-        let frontend = Frontend::start(config, parts, changes, (&tasks, &CancellationToken::new()));
+        let frontend = Frontend::start(
+            frontend_config(profile),
+            parts,
+            changes,
+            (&tasks, &CancellationToken::new()),
+        );
         let context = WorkerContext {
             clock,
             registry: registry.clone(),
@@ -183,6 +177,20 @@ impl Cluster {
 
 pub(crate) async fn bytes(response: Response<Body>) -> Bytes {
     response.into_body().collect().await.unwrap().to_bytes()
+}
+
+fn frontend_config(profile: &Profile) -> FrontendConfig {
+    FrontendConfig {
+        max_requests: 1000,
+        max_body_bytes: 1 << 20,
+        max_buffered_bytes: 64 << 20,
+        max_queue_wait: None,
+        access: Access::Open,
+        api_keys: None,
+        block_size: profile.block_size as usize,
+        hashing: Hashing::default(),
+        faults: FaultLimits::default(),
+    }
 }
 
 fn articles(preprocessor: &Preprocessor) -> Arc<AnswerBank> {
