@@ -212,7 +212,7 @@ def test_models(client):
         ({"messages": [{"role": "user", "content": 3}]}, "messages[0].content"),
         ({"temperature": -1}, "temperature"),
         ({"temperature": 99}, "temperature"),
-        ({"top_p": 0}, "top_p"),
+        ({"top_p": -0.1}, "top_p"),
         ({"max_tokens": -5}, "max_tokens"),
         ({"max_tokens": "many"}, "max_tokens"),
         ({"n": 3}, "n"),

@@ -20,7 +20,7 @@ use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::error;
 
 use crate::admission::Refusal;
@@ -31,7 +31,7 @@ use crate::listen::BodyError;
 const LARGE_BODY: usize = 256 << 10;
 /// In which bytes are counted, so that their number fits a semaphore.
 const UNIT: usize = 1 << 10;
-/// How long a body may wait for others to be done with.
+/// How long a body may wait in all for others to be done with.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Reads bodies and works on them, within limits.
@@ -56,6 +56,8 @@ pub(crate) struct Taken {
 pub(crate) struct Claim {
     bytes: usize,
     room: Option<OwnedSemaphorePermit>,
+    /// For room.
+    waited: Duration,
 }
 
 impl Intake {
@@ -109,9 +111,11 @@ impl Intake {
         let wanted = claim.bytes.div_ceil(UNIT).saturating_sub(held);
         let wanted = u32::try_from(wanted).map_err(|_| Refusal::NoMemory)?;
         let more = Arc::clone(&self.room).acquire_many_owned(wanted);
-        let Ok(Ok(more)) = timeout(PATIENCE, more).await else {
+        let began = Instant::now();
+        let Ok(Ok(more)) = timeout(PATIENCE.saturating_sub(claim.waited), more).await else {
             return Err(Refusal::NoMemory.into());
         };
+        claim.waited += began.elapsed();
         match &mut claim.room {
             Some(room) => room.merge(more),
             None => claim.room = Some(more),
@@ -221,7 +225,10 @@ mod tests {
     async fn a_panic_is_an_error_of_ours_and_nobody_is_cut_off() {
         let intake = Intake::new(LIMIT, LIMIT);
         for bytes in [1, LARGE_BODY + 1] {
-            let claim = Claim { bytes, room: None };
+            let claim = Claim {
+                bytes,
+                ..Claim::default()
+            };
             let failed = intake.work(&claim, || -> () { panic!("as a library does") });
             let error = failed.await.unwrap_err();
             assert_eq!(error.status(), StatusCode::INTERNAL_SERVER_ERROR);

@@ -29,11 +29,13 @@ fn service(access: Access, api_keys: Option<ApiKeys>) -> axum::Router {
         max_body_bytes: 1 << 20,
         max_buffered_bytes: 1 << 20,
         max_queue_wait: None,
+        trust_priority: false,
         access,
-        api_keys,
+        api_keys: api_keys.map(KeyRing::new),
         block_size: 32,
         hashing: Hashing::default(),
         faults: FaultLimits::default(),
+        slow_reader_timeout: Duration::from_secs(30),
     };
     let (_roster, changes) = transport::roster();
     let tasks = TaskTracker::new();
@@ -60,7 +62,7 @@ async fn ask(
 
 #[tokio::test(start_paused = true)]
 async fn with_keys_looking_takes_a_key_and_changing_the_token() {
-    let keys = ApiKeys::parse("sk-one");
+    let keys = ApiKeys::parse("sk-one").unwrap();
     let service = service(Access::Token("secret".to_owned()), Some(keys));
     let (nobody, key, token) = (
         None,

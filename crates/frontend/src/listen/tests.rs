@@ -52,7 +52,7 @@ impl House {
     async fn try_connect(&self) -> Option<Client> {
         let place = self.hall.listening.connections.admit().await?;
         let (pipe, far) = tokio::io::duplex(16 << 10);
-        let served = tokio::spawn(Arc::clone(&self.hall).converse(far, place));
+        let served = TaskTracker::new().spawn(Arc::clone(&self.hall).converse(far, place));
         Some(Client { pipe, served })
     }
 }
@@ -178,7 +178,7 @@ async fn a_body_has_to_keep_coming() {
         let mut client = house.connect().await;
         client.send(head).await;
         let (mut reading, mut writing) = tokio::io::split(client.pipe);
-        let sent = tokio::spawn(async move {
+        let sent = TaskTracker::new().spawn(async move {
             for _ in 0..(200_000 / bytes).min(10_000) {
                 sleep(Duration::from_secs(pause)).await;
                 if writing.write_all(&vec![b'x'; bytes]).await.is_err() {

@@ -79,11 +79,10 @@ async fn who_hangs_up_while_sending_is_counted_and_leaves_nothing() {
 async fn a_request_has_its_place_before_its_body() {
     let cluster = Cluster::start(Setup::default()).await;
     let request = slowly(&cluster, Ok(()));
-    let served = tokio::spawn(cluster.frontend.service().oneshot(request));
-    cluster
-        .until("the body is being read", |c| c.frontend.in_flight() == 1)
-        .await;
-    served.await.unwrap().unwrap();
+    let served = cluster.frontend.service().oneshot(request);
+    let held = cluster.until("the body is being read", |c| c.frontend.in_flight() == 1);
+    let (served, ()) = tokio::join!(served, held);
+    assert_eq!(served.unwrap().status(), StatusCode::OK);
 }
 
 #[tokio::test(start_paused = true)]
