@@ -94,7 +94,8 @@ impl Cluster {
             max_context_tokens: profile.max_context_tokens,
             ..PreprocessConfig::default()
         });
-        let answers = setup.answers.unwrap_or_else(|| articles(&preprocessor));
+        let answers = setup.answers.clone();
+        let answers = answers.unwrap_or_else(|| articles(&preprocessor));
         let config = RouterConfig {
             mode: setup.mode.parse().unwrap(),
             seed: setup.seed.unwrap_or(1),
@@ -150,6 +151,14 @@ impl Cluster {
 
     pub(crate) fn views(&self) -> Vec<WorkerView> {
         self.router.workers()
+    }
+
+    /// The sum of a metric's rows, whatever their labels.
+    pub(crate) fn get_metric(&self, name: &str) -> f64 {
+        let text = self.registry.render(Duration::ZERO);
+        let rows = text.lines().filter(|line| line.starts_with(name));
+        let value = |row: &str| row.rsplit(' ').next()?.parse::<f64>().ok();
+        rows.filter_map(value).sum()
     }
 
     /// Waits on a level, with a deadline in virtual time.
