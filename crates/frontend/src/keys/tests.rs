@@ -63,6 +63,7 @@ fn one_of_several_keys_is_enough_and_none_is_not() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn what_is_wrong_is_said_without_what_is_secret() {
     let key = |fields: &str| format!("[[keys]]\nname = \"a\"\nkey = \"sk-secret\"\n{fields}\n");
     let twice = format!("{0}{0}", key(""));

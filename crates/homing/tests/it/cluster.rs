@@ -155,6 +155,14 @@ impl Cluster {
         self.router.workers()
     }
 
+    /// The sum of a metric's rows, whatever their labels.
+    pub(crate) fn get_metric(&self, name: &str) -> f64 {
+        let text = self.registry.render(Duration::ZERO);
+        let rows = text.lines().filter(|line| line.starts_with(name));
+        let value = |row: &str| row.rsplit(' ').next()?.parse::<f64>().ok();
+        rows.filter_map(value).sum()
+    }
+
     /// Waits on a level, with a deadline in virtual time.
     pub(crate) async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
         for _ in 0..10_000 {

@@ -1,6 +1,7 @@
 //! What a client sees when something is wrong.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use contract::{GenerateRequest, KvSnapshot, LinkError, TokenStream, WorkerId, token_stream};
 use engine::sim::Profile;
@@ -194,4 +195,40 @@ async fn a_cache_that_cannot_be_reset_is_named() {
     let outcome: Value = serde_json::from_slice(&bytes(response).await).unwrap();
     assert_eq!(outcome["reset"], serde_json::json!([0]));
     assert_eq!(outcome["failed"][0]["worker"], 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_worker_does_not_start_the_time_to_wait_anew() {
+    let patience = Duration::from_secs(5);
+    let cluster = Cluster::start(Setup {
+        mode: "kv",
+        workers: 1,
+        max_queue_wait: Some(patience),
+        ..Setup::default()
+    })
+    .await;
+    // Half a minute of work, so that no slot of the worker that works frees.
+    let mut running = Vec::new();
+    for _ in 0..cluster.views()[0].card.slots {
+        let request = cluster.chat(&[user("a long answer, please")]);
+        let request = request.with("ignore_eos", true).with("max_tokens", 1000);
+        running.push(request.with("stream", true).send().await);
+    }
+    let began = cluster.clock.now();
+    let late = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let feed = join_broken(&cluster, 7).await;
+        let failed = |c: &Cluster| c.get_metric("homing_frontend_retries_total") == 1.0;
+        cluster.until("it has failed the request", failed).await;
+        feed
+    };
+    let (refused, _feed) = tokio::join!(cluster.chat(&[user("me too")]).send(), late);
+    let waited = cluster.clock.now() - began;
+    let (status, error) = error(refused).await;
+    assert_eq!(status, StatusCode::TOO_MANY_REQUESTS, "{error}");
+    assert_eq!(error["code"], "queue_timeout");
+    assert!(
+        waited.abs_diff(patience) < Duration::from_millis(10),
+        "{waited:?}"
+    );
 }
