@@ -31,7 +31,7 @@ pub struct Baseline {
     pub workload: String,
     pub workers: u32,
     pub seed: u64,
-    /// Runs behind each cell; its figures are their means.
+    /// Runs behind each cell; its figures are their medians.
     pub repeats: u32,
     pub warmup_s: f64,
     pub window_s: f64,

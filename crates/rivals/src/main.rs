@@ -34,7 +34,7 @@ struct Arguments {
     /// Conversations at once: single levels and ranges, such as 60,80 or 60..180:20
     #[arg(long, default_value = "60..180:20", value_parser = levels)]
     levels: Levels,
-    /// Runs for each rule and level, with different conversations; figures are their means
+    /// Runs for each rule and level, with different conversations; figures are their medians
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: u32,
     /// Simulated time before anything is measured

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use sweep::coverage::draw;
+use sweep::coverage::{Drawn, draw};
 use sweep::notation::{Levels, duration, levels};
 use sweep::{Contestant, Setting, SweepPlan};
 
@@ -15,10 +15,10 @@ use sweep::{Contestant, Setting, SweepPlan};
 #[command(name = "coverage")]
 struct Arguments {
     /// Runs of each cell, all with seeds of their own
-    #[arg(long, default_value_t = 1200, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 480, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     /// Runs of each cell in a sweep: a table for each number
-    #[arg(long, value_delimiter = ',', default_value = "5,6,10")]
+    #[arg(long, value_delimiter = ',', default_value = "6,10,20")]
     repeats: Vec<usize>,
     /// What load: a built-in workload's name or the path of a TOML file
     #[arg(long, default_value = "specification")]
@@ -41,6 +41,9 @@ struct Arguments {
     /// File for what every run came to
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Such a file instead of runs
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
     /// Threads; by default as many as there are cores
     #[arg(long)]
     threads: Option<usize>,
@@ -61,7 +64,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         warmup: arguments.warmup,
         window: arguments.window,
     };
-    let drawn = draw(&plan, arguments.threads);
+    let drawn = match &arguments.input {
+        Some(path) => {
+            let text = std::fs::read_to_string(path)?;
+            Drawn::parse(&text).ok_or("the input has no runs of a coverage")?
+        }
+        None => draw(&plan, arguments.threads),
+    };
     if let Some(path) = &arguments.output {
         std::fs::write(path, drawn.csv())?;
     }

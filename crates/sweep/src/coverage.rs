@@ -13,7 +13,10 @@ use contract::random::{Random, mix};
 use crate::cell::run_cell;
 use crate::figures::RunFigures;
 use crate::grid::{Job, NEVER, Pace, SweepPlan, run_all};
-use crate::intervals::{Difference, Interval, Intervals, Level, Verdict, intervals, judge, means};
+use crate::intervals::{
+    Difference, FIGURES, Interval, Intervals, Level, Row, Verdict, intervals, judge, medians,
+    names, row,
+};
 use crate::meter::metered;
 
 /// What is shown: those that people quote.
@@ -89,7 +92,7 @@ impl CoveredFigure {
 pub struct Drawn {
     levels: Vec<u32>,
     modes: Vec<String>,
-    runs: Vec<Vec<Vec<RunFigures>>>,
+    runs: Vec<Vec<Vec<Row>>>,
 }
 
 /// Makes all runs of a plan.
@@ -102,7 +105,7 @@ pub fn draw(plan: &SweepPlan, threads: Option<usize>) -> Drawn {
     }
 }
 
-fn run(plan: &SweepPlan, pace: &Pace<'_>) -> Vec<Vec<Vec<RunFigures>>> {
+fn run(plan: &SweepPlan, pace: &Pace<'_>) -> Vec<Vec<Vec<Row>>> {
     let cells = plan
         .levels
         .iter()
@@ -112,17 +115,17 @@ fn run(plan: &SweepPlan, pace: &Pace<'_>) -> Vec<Vec<Vec<RunFigures>>> {
             (1..=plan.repeats).map(move |repeat| Job {
                 label: format!("{} at {level}, run {repeat}", mode.name()),
                 weight: f64::from(level),
-                run: move || RunFigures::of(&run_cell(&plan.cell(mode, level, repeat))),
+                run: move || row(&RunFigures::of(&run_cell(&plan.cell(mode, level, repeat)))),
             })
         })
         .collect();
     let all = run_all(&jobs, pace);
-    let cells: Vec<Vec<RunFigures>> = all
+    let cells: Vec<Vec<Row>> = all
         .chunks(plan.repeats.max(1) as usize)
-        .map(<[RunFigures]>::to_vec)
+        .map(<[Row]>::to_vec)
         .collect();
     let levels = cells.chunks(plan.modes.len().max(1));
-    levels.map(<[Vec<RunFigures>]>::to_vec).collect()
+    levels.map(<[Vec<Row>]>::to_vec).collect()
 }
 
 impl Drawn {
@@ -159,9 +162,8 @@ impl Drawn {
             for one in report.iter() {
                 let truth = truths.iter().find(|truth| is_same(truth, one));
                 let is_told = matches!(one.verdict, Verdict::Better | Verdict::Worse);
-                let is_opposite = truth.is_some_and(|truth| {
-                    (truth.value - truth.reference) * (one.value - one.reference) <= 0.0
-                });
+                let is_opposite =
+                    truth.is_some_and(|truth| truth.difference * one.difference <= 0.0);
                 found.compared += 1;
                 found.verdicts += usize::from(is_told);
                 found.opposite += usize::from(is_told && is_opposite);
@@ -170,13 +172,43 @@ impl Drawn {
         found
     }
 
+    /// From such lines.
+    pub fn parse(csv: &str) -> Option<Self> {
+        let mut drawn = Self {
+            levels: Vec::new(),
+            modes: Vec::new(),
+            runs: Vec::new(),
+        };
+        let names: Vec<String> = names().collect();
+        for line in csv.lines().skip(1) {
+            let fields: Vec<&str> = line.split(',').collect();
+            let [level, mode, run, figure, value] = fields.try_into().ok()?;
+            let level = place(&mut drawn.levels, level.parse().ok()?);
+            let mode = place(&mut drawn.modes, mode.to_owned());
+            let run = run.parse::<usize>().ok()?.checked_sub(1)?;
+            let figure = names.iter().position(|name| name == figure)?;
+            let modes = at_least(&mut drawn.runs, level, Vec::new());
+            let runs = at_least(modes, mode, Vec::new());
+            at_least(runs, run, [f64::NAN; FIGURES])[figure] = value.parse().ok()?;
+        }
+        let mut pools = drawn.runs.iter().flatten().map(Vec::len);
+        let is_even = pools
+            .next()
+            .is_none_or(|first| pools.all(|pool| pool == first));
+        let is_whole = drawn
+            .runs
+            .iter()
+            .all(|modes| modes.len() == drawn.modes.len());
+        (is_even && is_whole).then_some(drawn)
+    }
+
     /// A line for every run and figure, for whoever wants to count otherwise.
     pub fn csv(&self) -> String {
         let mut csv = String::from("concurrency,mode,run,figure,value\n");
         for (level, modes) in self.levels.iter().zip(&self.runs) {
             for (mode, runs) in self.modes.iter().zip(modes) {
                 for (number, run) in (1..).zip(runs) {
-                    for (figure, value) in means(std::slice::from_ref(run)) {
+                    for (figure, value) in names().zip(run) {
                         csv += &format!("{level},{mode},{number},{figure},{value}\n");
                     }
                 }
@@ -184,6 +216,23 @@ impl Drawn {
         }
         csv
     }
+}
+
+/// Where a value stands in a list, after it was put there if need be.
+fn place<T: PartialEq>(list: &mut Vec<T>, value: T) -> usize {
+    let found = list.iter().position(|known| *known == value);
+    found.unwrap_or_else(|| {
+        list.push(value);
+        list.len() - 1
+    })
+}
+
+/// What is at a place, after the list was made long enough.
+fn at_least<T: Clone>(list: &mut Vec<T>, place: usize, empty: T) -> &mut T {
+    if list.len() <= place {
+        list.resize(place + 1, empty);
+    }
+    &mut list[place]
 }
 
 /// The runs of every sweep, by their places in the pool: the same in all modes and levels, as
@@ -201,15 +250,15 @@ fn hands(pool: usize, repeats: usize) -> Vec<Vec<usize>> {
     deals.collect()
 }
 
-fn taken(runs: &[RunFigures], hand: &[usize]) -> Vec<RunFigures> {
+fn taken(runs: &[Row], hand: &[usize]) -> Vec<Row> {
     hand.iter().map(|&place| runs[place]).collect()
 }
 
 /// Of one mode at one level.
-fn figures(runs: &[RunFigures], hands: &[Vec<usize>]) -> Vec<CoveredFigure> {
+fn figures(runs: &[Row], hands: &[Vec<usize>]) -> Vec<CoveredFigure> {
     let sweeps = hands.iter().map(|hand| intervals(&taken(runs, hand)));
     let given: Vec<Intervals> = sweeps.collect();
-    let figures = means(runs).into_iter().map(|(figure, truth)| {
+    let figures = medians(runs).into_iter().map(|(figure, truth)| {
         let intervals = given.iter().map(|one| one.get(&figure));
         CoveredFigure::new(&figure, truth, intervals)
     });
@@ -231,7 +280,7 @@ fn differences(truths: &[Difference], reports: &[Vec<Difference>]) -> Vec<Covere
         });
         let figure = CoveredFigure::new(
             &truth.figure,
-            truth.value - truth.reference,
+            truth.difference,
             found.map(|one| one.interval.as_ref()),
         );
         match covered.last_mut().filter(|last| last.name == name) {
@@ -302,13 +351,15 @@ mod tests {
             p99: Some(value),
         };
         let of_mode = |slower: f64| {
-            let of_run = |run: u64| RunFigures {
-                ttft_ms: figures(
-                    500.0
-                        + 100.0 * Random::new(mix(run, 1, 2)).unit()
-                        + slower * (0.95 + 0.1 * Random::new(mix(run, 1, 3)).unit()),
-                ),
-                ..RunFigures::default()
+            let of_run = |run: u64| {
+                row(&RunFigures {
+                    ttft_ms: figures(
+                        500.0
+                            + 100.0 * Random::new(mix(run, 1, 2)).unit()
+                            + slower * (0.95 + 0.1 * Random::new(mix(run, 1, 3)).unit()),
+                    ),
+                    ..RunFigures::default()
+                })
             };
             (0..runs).map(of_run).collect()
         };
@@ -339,7 +390,7 @@ mod tests {
         for cell in &found.cells {
             let figure = &cell.figures[0];
             let share = figure.held as f64 / figure.given as f64;
-            assert!((0.92..=0.98).contains(&share), "{}: {share}", cell.name);
+            assert!((0.94..=0.99).contains(&share), "{}: {share}", cell.name);
         }
         // The difference is in every run, and is found in every sweep.
         assert_eq!((found.verdicts, found.opposite), (4 * found.sweeps, 0));
@@ -349,8 +400,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_is_read() {
+        let drawn = drawn(12);
+        let csv = drawn.csv();
+        let read = Drawn::parse(&csv).unwrap();
+        assert_eq!((&read.levels, &read.modes), (&drawn.levels, &drawn.modes));
+        assert_eq!(read.csv(), csv);
+        assert!(Drawn::parse("head\n60,one,1,ttft_ms_p50").is_none());
+        assert!(Drawn::parse("head\n60,one,1,ttft_ms_p50,1\n60,other,2,rps,1").is_none());
+    }
+
+    #[test]
     fn too_few_repeats_have_no_interval_to_count() {
-        let found = drawn(40).coverage(4);
+        let found = drawn(40).coverage(5);
         let figures = found.cells.iter().flat_map(|cell| &cell.figures);
         assert!(figures.map(|figure| figure.given).all(|given| given == 0));
         assert_eq!(found.verdicts, 0);

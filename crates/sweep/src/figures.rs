@@ -4,9 +4,10 @@
 //!
 //! - A request belongs to the window in which it was **sent**. What it does later counts, even
 //!   beyond the window's end, so that slow requests are not lost at the edge.
-//! - **A figure of several runs is the mean of the runs' figures** ([`RunFigures`]): a run is
+//! - **A figure of several runs is the median of the runs' figures** ([`RunFigures`]): a run is
 //!   one sample, and this is what intervals are about. It means the same however many runs
-//!   there are.
+//!   there are. Not the mean, which a tail makes a matter of luck: with random routing one run
+//!   in a hundred has a TTFT p99 four times that of the others.
 //! - **Percentiles** of a run are nearest ranks over all its requests. Failed requests have no
 //!   latency; **adjusted** percentiles count them as infinitely slow, and do not exist where
 //!   such a one would be the percentile of a run.
@@ -72,8 +73,8 @@ impl Figures {
     }
 
     /// Of runs, where they all have it.
-    fn mean(runs: &[Self]) -> Self {
-        let one = |of: fn(&Self) -> Option<f64>| mean(runs.iter().map(of));
+    fn middle(runs: &[Self]) -> Self {
+        let one = |of: fn(&Self) -> Option<f64>| middle(runs.iter().map(of));
         Self {
             p50: one(|run| run.p50),
             p90: one(|run| run.p90),
@@ -93,13 +94,24 @@ pub(crate) fn figure(value: f64) -> Option<f64> {
     value.is_finite().then(|| (value * 1e6).round() / 1e6)
 }
 
-/// Of what all runs have.
-pub(crate) fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+/// The median of what all runs have.
+fn middle(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let values: Vec<f64> = values.collect::<Option<_>>()?;
-    figure(values.iter().sum::<f64>() / values.len() as f64)
+    figure(median(values))
 }
 
-/// What one run comes to, or the mean of several.
+/// The middle one, or the mean of the two in the middle.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let at = |place: usize| values.get(place).copied().unwrap_or(f64::NAN);
+    let half = values.len() / 2;
+    match values.len() % 2 {
+        0 => f64::midpoint(at(half.wrapping_sub(1)), at(half)),
+        _ => at(half),
+    }
+}
+
+/// What one run comes to, or the medians of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct RunFigures {
     pub(crate) ttft_ms: Figures,
@@ -136,12 +148,12 @@ impl RunFigures {
         }
     }
 
-    pub(crate) fn mean(runs: &[Self]) -> Self {
+    pub(crate) fn middle(runs: &[Self]) -> Self {
         let figures = |of: fn(&Self) -> Figures| {
             let of_runs: Vec<Figures> = runs.iter().map(of).collect();
-            Figures::mean(&of_runs)
+            Figures::middle(&of_runs)
         };
-        let one = |of: fn(&Self) -> Option<f64>| mean(runs.iter().map(of));
+        let one = |of: fn(&Self) -> Option<f64>| middle(runs.iter().map(of));
         Self {
             ttft_ms: figures(|run| run.ttft_ms),
             tpot_ms: figures(|run| run.tpot_ms),

@@ -1,4 +1,4 @@
-//! Student's t distribution, and what to do when many questions are asked at once.
+//! Coins, Student's t distribution, and what to do when many questions are asked at once.
 //!
 //! Degrees of freedom are whole numbers here, one less than there are runs, and for those the
 //! distribution is a finite sum (Abramowitz and Stegun, 26.7.3 and 26.7.4). Nothing is
@@ -37,23 +37,22 @@ pub(crate) fn two_sided(t: f64, freedom: u32) -> f64 {
     (1.0 - within).clamp(0.0, 1.0)
 }
 
-/// The t beyond which, on either side, lies this share of the distribution.
-pub(crate) fn critical(outside: f64, freedom: u32) -> f64 {
-    let (mut low, mut high) = (0.0, 1.0);
-    while two_sided(high, freedom) > outside {
-        high *= 2.0;
-    }
-    // As long as there is a number between the two.
-    loop {
-        let middle = f64::midpoint(low, high);
-        if middle <= low || middle >= high {
-            return high;
+/// How many of the lowest and of the highest of `count` draws may be left out so that the others
+/// still enclose the median of what they were drawn from, but for this share of cases: as a coin
+/// that falls on one side so often. `None` if even all of them do not.
+pub(crate) fn left_out(count: usize, outside: f64) -> Option<usize> {
+    // Of `sides` heads; logarithms, since two to the power of a thousand is no number.
+    let mut chance_ln = -(count as f64) * std::f64::consts::LN_2;
+    let (mut both_sides, mut found) = (0.0, None);
+    for sides in 0..count / 2 {
+        both_sides += 2.0 * chance_ln.exp();
+        if both_sides > outside {
+            break;
         }
-        match two_sided(middle, freedom) > outside {
-            true => low = middle,
-            false => high = middle,
-        }
+        found = Some(sides);
+        chance_ln += ((count - sides) as f64 / (sides + 1) as f64).ln();
     }
+    found
 }
 
 /// Holm's adjustment: each p against as many as are left, the smallest first. Whoever calls
@@ -78,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_distribution_is_the_one_in_the_tables() {
-        for (freedom, outside, expected) in [
+        for (freedom, outside, t) in [
             (1, 0.05, 12.7062),
             (2, 0.05, 4.30265),
             (4, 0.05, 2.77645),
@@ -89,16 +88,35 @@ mod tests {
             (30, 0.001, 3.64596),
             (999, 0.05, 1.96234),
         ] {
-            let found = critical(outside, freedom);
-            assert!(
-                (found - expected).abs() < 1e-5 * expected,
-                "{freedom} {outside}: {found}"
-            );
-            assert!((two_sided(found, freedom) - outside).abs() < 1e-9);
-            assert!((two_sided(-found, freedom) - outside).abs() < 1e-9);
+            for t in [t, -t] {
+                let found = two_sided(t, freedom);
+                assert!(
+                    (found - outside).abs() < 2e-5 * outside,
+                    "{freedom} {t}: {found}"
+                );
+            }
         }
         assert_eq!(two_sided(0.0, 4), 1.0);
         assert_eq!(two_sided(f64::INFINITY, 4), 0.0);
+    }
+
+    #[test]
+    fn runs_enclose_a_median_as_often_as_coins_fall() {
+        for (count, expected) in [
+            (0, None),
+            (1, None),
+            (5, None),
+            (6, Some(0)),
+            (8, Some(0)),
+            (9, Some(1)),
+            (10, Some(1)),
+            (12, Some(2)),
+            (20, Some(5)),
+            (100, Some(39)),
+            (2000, Some(955)),
+        ] {
+            assert_eq!(left_out(count, 0.05), expected, "{count}");
+        }
     }
 
     #[test]

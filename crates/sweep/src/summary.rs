@@ -15,7 +15,7 @@ use crate::figures::{Figures, Pool, RunFigures, figure, percent, usage};
 use crate::grid::ReplayPlan;
 use crate::guards::{Guard, guards};
 use crate::headline::Headline;
-use crate::intervals::{Difference, Intervals, Level, NEEDED_RUNS, Verdict, intervals};
+use crate::intervals::{Difference, Intervals, Level, NEEDED_RUNS, Verdict, intervals, row};
 use crate::raw::{RawCell, Speculation};
 use crate::slo::Objectives;
 use crate::traffic::{Spread, Timeline, Traffic};
@@ -75,7 +75,7 @@ pub struct About {
     pub command: String,
 }
 
-/// One mode at one level: the means of its runs' figures.
+/// One mode at one level: the medians of its runs' figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CellSummary {
     /// The contestant's name.
@@ -253,7 +253,7 @@ impl CellSummary {
         let requests = pool.measured().count() as u64;
         let failed = pool.measured().filter(|(_, record)| record.error.is_some());
         let of_runs: Vec<RunFigures> = pool.runs.iter().map(RunFigures::of).collect();
-        let figures = RunFigures::mean(&of_runs);
+        let figures = RunFigures::middle(&of_runs);
         let good = objectives.map(|objectives| {
             let requests = pool.measured();
             requests
@@ -294,7 +294,7 @@ impl CellSummary {
                 Some(_) => pool.turns(),
                 None => Vec::new(),
             },
-            intervals: intervals(&of_runs),
+            intervals: intervals(&of_runs.iter().map(row).collect::<Vec<_>>()),
             verdicts: BTreeMap::new(),
             measured_ms: measured_ms(runs),
             guards: Vec::new(),

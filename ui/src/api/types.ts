@@ -13,7 +13,7 @@ export type Baseline = { schema: number,
   source: string, simulated: boolean,
   /** The simulated hardware and model. */
   profile: string, workload: string, workers: number, seed: number,
-  /** Runs behind each cell; its figures are their means. */
+  /** Runs behind each cell; its figures are their medians. */
   repeats: number, warmup_s: number, window_s: number, levels: Array<BaselineLevel>, };
 
 /** One mode at one level. */

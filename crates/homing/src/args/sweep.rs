@@ -94,9 +94,9 @@ pub(crate) struct PlanArgs {
     #[arg(long, help_heading = "Plan")]
     modes: Option<String>,
     /// Runs for each mode and level, each with a seed and conversations of its own; figures
-    /// are their means (default: 6 with --virtual, else 1)
+    /// are their medians (default: 6 with --virtual, else 1)
     ///
-    /// Intervals and verdicts come from what differs between runs. Fewer than 5 have none: the
+    /// Intervals and verdicts come from what differs between runs. Fewer than 6 have none: the
     /// report says that there are not enough runs.
     #[arg(long, help_heading = "Plan")]
     repeats: Option<u32>,

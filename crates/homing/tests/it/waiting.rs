@@ -283,6 +283,8 @@ async fn a_key_goes_as_far_as_its_rights() {
     }
     assert!(!metrics.contains("sk-"));
     drop(inside);
+    let left = |c: &Cluster| c.frontend.in_flight() == 0;
+    cluster.until("they have left", left).await;
     let again = ask("chat").answer().await;
     assert_eq!(again.finish, "length");
 }

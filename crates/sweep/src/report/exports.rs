@@ -1,7 +1,7 @@
 //! The file formats of the published demo's tools, for whoever has programs that read them.
 //!
 //! The formats are theirs, the numbers are not: percentiles are of all requests of a run,
-//! averaged over runs, where the originals averaged snapshots and then sweeps. A run in virtual
+//! the median of the runs, where the originals averaged snapshots and then sweeps. A run in virtual
 //! time has no date, and the columns for it stay empty.
 
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ pub fn averaged_baseline(summary: &Summary, generated: Option<&str>) -> Value {
         "type": "averaged_baseline",
         "num_sweeps": summary.about.repeats,
         "source_files": ["summary.json"],
-        "metric": "means over runs of percentiles of per-request client-side latencies",
+        "metric": "medians over runs of percentiles of per-request client-side latencies",
         "target_rps": null,
         "simulated": summary.about.simulated,
         "run_id": summary.run_id,

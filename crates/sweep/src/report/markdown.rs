@@ -278,13 +278,14 @@ fn method(page: &mut String, summary: &Summary) {
         page,
         format_args!(
             "## Method\n\n\
-             A figure of a cell is the mean of its {} run(s), each with a seed of its own. \
+             A figure of a cell is the median of its {} run(s), each with a seed of its own. \
              Percentiles of a run are nearest ranks over the requests that were sent within its \
-             window. A 95 % interval is Student's t over the runs' figures; fewer than \
-             {NEEDED_RUNS} runs have no interval and no verdict. Conversations of a repeat are \
-             the same in every mode, and differences are taken run by run. An interval is about \
-             its own difference; verdicts are about all {} differences of this report together \
-             (Holm): where nothing differs, at most one report in twenty has a wrong one. So a \
+             window. A 95 % interval goes from the lowest run to the highest, or closer where \
+             there are nine or more (order statistics of the median); fewer than {NEEDED_RUNS} runs \
+             have no interval and no verdict. Conversations of a repeat are the same in every \
+             mode, differences are taken run by run, and a change is their median. An interval is \
+             about its own difference; verdicts are about all {} differences of this report \
+             together (t test of the runs' ratios, Holm): where nothing differs, at most one report in twenty has a wrong one. So a \
              difference may be not significant although its interval leaves 0 out. Tokens are \
              the server's count. Everything is computed from the lines in `cells/`; `homing \
              sweep report` does it again.\n",

@@ -218,8 +218,8 @@ fn few_runs_are_called_not_enough_in_every_file() {
         let summary = publish(&folder, None, 2).unwrap();
         (summary, files(place.path()))
     };
-    let (few, files_of_few) = told("repeats = 4");
-    let (enough, files_of_enough) = told("repeats = 5");
+    let (few, files_of_few) = told("repeats = 5");
+    let (enough, files_of_enough) = told("repeats = 6");
     for (name, phrase) in [
         ("report.md", "not enough runs"),
         ("report.html", "not enough runs"),

@@ -96,7 +96,7 @@ fn row(one: &Difference) -> String {
         format!("{} to {}", signed(interval.low), signed(interval.high))
     });
     let changed = match one.figure.ends_with("_pct") {
-        true => points(one.value - one.reference),
+        true => points(one.difference),
         false => change(one.change_pct),
     };
     format!(

@@ -19,21 +19,22 @@ const TERMS: [(&str, &str); 10] = [
         "Percentiles",
         "Of a run: nearest ranks over all requests of its window. Failed requests have no latency; \
          adjusted percentiles count them as infinitely slow, and are a dash where such a one would \
-         be the percentile of a run. Of a cell: the mean of its runs' percentiles, as every other \
-         figure is the mean of its runs'.",
+         be the percentile of a run. Of a cell: the median of its runs' percentiles, as every other \
+         figure is the median of its runs'.",
     ),
     (
         "Intervals",
-        "From what differs between runs, each of which has a seed of its own: Student's t over the \
-         runs' figures. Requests of a run share its queues, so a run is one sample. Fewer than five \
-         runs have no interval and no verdict. In 95 of 100 sweeps an interval holds the figure \
-         that very many runs would give.",
+        "From what differs between runs, each of which has a seed of its own: from the lowest run \
+         to the highest, or closer where there are nine or more (order statistics of the median). \
+         Requests of a run share its queues, so a run is one sample. Fewer than six runs have no \
+         interval and no verdict. In at least 95 of 100 sweeps an interval holds the figure that \
+         very many runs would give.",
     ),
     (
         "Differences",
         "In pairs: the conversations of a repeat are the same in every mode, so differences are \
-         taken run by run. Each interval is about its own difference; verdicts are about all of the report \
-         together, by Holm's rule: where nothing differs, at most one report in twenty calls \
+         taken run by run, and theirs is the median that is shown. Each interval is about its own difference; verdicts are about all of the report \
+         together (t test of the runs' ratios, Holm's rule): where nothing differs, at most one report in twenty calls \
          anything better or worse.",
     ),
     (

@@ -19,7 +19,7 @@ pub(super) fn section(page: Page<'_>) -> String {
     };
     format!(
         "<section id=\"tables\">\n<h2>Figures by level</h2>\n\
-         <p>Every figure is the mean of the runs of a mode at a level.{over} \
+         <p>Every figure is the median of the runs of a mode at a level.{over} \
          † marks a doubtful cell, explained below. {intervals}</p>\n{}{}{}</section>\n",
         latencies(page),
         throughput(page),

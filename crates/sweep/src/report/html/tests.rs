@@ -153,7 +153,7 @@ fn where_runs_are_too_few_nothing_is_claimed() {
     let page = html(&data);
     check_tags(&page);
     for says in [
-        "Not enough runs to say what is chance: 1 where 5 are needed",
+        "Not enough runs to say what is chance: 1 where 6 are needed",
         "There are not enough runs for intervals.",
         "There are not enough runs to tell.",
         "<td class=\"unsure\">not enough runs</td>",

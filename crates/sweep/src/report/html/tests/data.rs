@@ -63,6 +63,7 @@ pub(super) fn difference(mode: &str, concurrency: u32, verdict: Verdict) -> Diff
         figure: "ttft_ms_p95".to_owned(),
         value: 300.0,
         reference: 600.0,
+        difference: -300.0,
         change_pct: Some(-50.0),
         interval: (verdict != Verdict::NotEnoughRuns).then_some(Interval {
             low: -310.0,
