@@ -442,7 +442,7 @@ impl Guest {
         let front = self.front();
         let content = question(self.visitor.script, 0);
         let request = chat(&[json!({"role": "user", "content": content})]);
-        if let Some(unread) = open(&front, request).await?.ok() {
+        if let Ok(unread) = open(&front, request).await? {
             self.unread.spawn(async move {
                 front.dead.cancelled().await;
                 drop(unread);
@@ -495,7 +495,9 @@ async fn converse(front: &Front, request: Request<Body>, manner: Manner) -> Resu
                 tokio::time::sleep(pause).await;
                 false
             }
-            _ => false,
+            Manner::Reads | Manner::NeverReads | Manner::Batch { .. } | Manner::Greedy { .. } => {
+                false
+            }
         };
         reading.take(bytes)?;
         if hangs_up {
