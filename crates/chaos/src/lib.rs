@@ -20,6 +20,7 @@
 //! 5. The router holds a worker's slot for taken exactly while the worker's engine has a
 //!    sequence for it, but for what is on its way between them.
 
+mod guest;
 pub mod plan;
 pub mod run;
 pub mod system;

@@ -1,3 +1,5 @@
+//! The buffer by itself, with the test as its driver.
+
 use contract::FinishReason;
 use tokio::sync::oneshot;
 

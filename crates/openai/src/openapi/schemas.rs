@@ -114,8 +114,7 @@ fn options() -> Value {
         "user": { "type": ["string", "null"] },
         "conversation_id": { "type": ["string", "null"] },
         "cache_salt": {
-            "type": ["string", "null"],
-            "minLength": 1,
+            "type": ["string", "null"], "minLength": 1,
             "description": "Keeps this request's cache apart from that of other salts."
         },
         "nvext": reference("Extensions"),
