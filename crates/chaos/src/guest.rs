@@ -27,7 +27,8 @@ const FAR_BEHIND: Duration = Duration::from_secs(45);
 #[derive(Debug)]
 pub(crate) struct End {
     how: How,
-    texts: Vec<String>,
+    /// By the place of their prompts: of a batch, some may have begun and others not.
+    texts: BTreeMap<u64, String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -38,9 +39,9 @@ pub(crate) enum How {
 }
 
 impl End {
-    pub(crate) fn undisturbed(self) -> Result<Vec<String>, Failure> {
+    pub(crate) fn undisturbed(self) -> Result<String, Failure> {
         match self.how {
-            How::Complete => Ok(self.texts),
+            How::Complete => Ok(self.texts.into_values().collect()),
             How::Error | How::Abandoned => Err(Failure("an undisturbed request failed".to_owned())),
         }
     }
@@ -52,7 +53,10 @@ impl End {
             let (found, due) = (self.texts.len(), expected.len());
             return Err(Failure(format!("{found} of {due} answers came")));
         }
-        for (text, expected) in self.texts.iter().zip(expected) {
+        for (at, expected) in (0..).zip(expected) {
+            let Some(text) = self.texts.get(&at) else {
+                continue;
+            };
             let same = expected
                 .bytes()
                 .zip(text.bytes())
@@ -164,9 +168,15 @@ impl Guest {
             let end = converse(&self.front(), chat(&messages), self.visitor.manner).await?;
             end.check(&[expected])?;
             self.count(&end.how);
-            let leaves = matches!(self.visitor.manner, Manner::HangsUp { .. });
-            if end.how == How::Abandoned && leaves {
-                return Ok(());
+            match self.visitor.manner {
+                Manner::HangsUp { .. } if end.how == How::Abandoned => return Ok(()),
+                // One answer takes it longer than any conversation.
+                Manner::Drips => return Ok(()),
+                Manner::Reads
+                | Manner::HangsUp { .. }
+                | Manner::NeverReads
+                | Manner::Batch { .. }
+                | Manner::Greedy { .. } => {}
             }
             messages.push(json!({"role": "assistant", "content": expected}));
         }
@@ -306,7 +316,7 @@ impl Reading {
     fn end(self, how: How) -> End {
         End {
             how,
-            texts: self.texts.into_values().collect(),
+            texts: self.texts,
         }
     }
 

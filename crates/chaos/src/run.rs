@@ -65,7 +65,7 @@ pub fn expectations(scene: &Scene) -> Result<Expected, Failure> {
             for turn in 0..TURNS {
                 messages.push(json!({"role": "user", "content": question(script, turn)}));
                 let end = converse(&system.front(), chat(&messages), Manner::Reads).await?;
-                let text = end.undisturbed()?.remove(0);
+                let text = end.undisturbed()?;
                 expected.insert(key(&messages), text.clone());
                 messages.push(json!({"role": "assistant", "content": text}));
             }
@@ -73,7 +73,7 @@ pub fn expectations(scene: &Scene) -> Result<Expected, Failure> {
         for number in 0..MOST_PROMPTS {
             let request = batch(std::iter::once(number), true);
             let end = converse(&system.front(), request, Manner::Reads).await?;
-            expected.insert(prompt(number), end.undisturbed()?.remove(0));
+            expected.insert(prompt(number), end.undisturbed()?);
         }
         Ok(expected)
     })
