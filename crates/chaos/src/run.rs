@@ -236,9 +236,12 @@ async fn apply(
         }
     };
     match fault.what {
-        What::Stall { worker, lasts } => on(worker, &|one| one.stalled_until = now + lasts),
+        // What is held up already is not let go earlier by another stall.
+        What::Stall { worker, lasts } => on(worker, &|one| {
+            one.stalled_until = one.stalled_until.max(now + lasts);
+        }),
         What::Slow { worker, by, lasts } => on(worker, &|one| {
-            one.slow_until = now + lasts;
+            one.slow_until = one.slow_until.max(now + lasts);
             one.slow_by = by;
         }),
         What::BadEvents {
