@@ -23,6 +23,7 @@ static MODEL: LazyLock<Preprocessor> = LazyLock::new(|| {
         max_context_tokens: CONTEXT,
         cache_bytes: 1 << 16,
         clock: || SystemTime::UNIX_EPOCH,
+        parse_specials_in_content: false,
     })
 });
 

@@ -80,7 +80,9 @@ impl Play {
                 .state
                 .share(worker(input), OWN, &loads(input), self.now),
             5 => self.state.lease(worker(input), lease(input)),
-            6 => self.state.report(worker(input), status(input)),
+            6 => self
+                .state
+                .report(worker(input), status(input), self.now),
             7 => self.membership(input),
             8 | 9 => self.place(input),
             10 => self.progress(input),
