@@ -224,6 +224,9 @@ pub enum FinishReason {
 pub enum LinkError {
     #[error("worker {worker} cannot be reached: {detail}")]
     Unreachable { worker: WorkerId, detail: String },
+    /// It left, or was given up, before it took the request, which therefore is not the cause.
+    #[error("worker {worker} was lost before it took the request")]
+    Lost { worker: WorkerId },
     #[error("worker {worker} is draining")]
     Draining { worker: WorkerId },
     /// It is well, but has no room: another may have.
@@ -250,6 +253,7 @@ impl LinkError {
     pub fn worker(&self) -> WorkerId {
         match self {
             Self::Unreachable { worker, .. }
+            | Self::Lost { worker }
             | Self::Draining { worker }
             | Self::Overloaded { worker, .. }
             | Self::TooLarge { worker, .. }
@@ -265,7 +269,10 @@ impl LinkError {
     /// the router knows.
     pub fn blames_worker(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Interrupted { .. } | Self::Stalled { .. } => true,
+            Self::Unreachable { .. }
+            | Self::Lost { .. }
+            | Self::Interrupted { .. }
+            | Self::Stalled { .. } => true,
             Self::Draining { .. }
             | Self::Overloaded { .. }
             | Self::TooLarge { .. }

@@ -9,8 +9,9 @@
 //!
 //! A journey does not care how much of the answer the client already has: a request that
 //! begins and one that goes on after a worker broke off take the same way, and the next
-//! worker is told which tokens it need not give again. Tries are counted over the whole
-//! journey, so a request that kills its workers ends.
+//! worker is told which tokens it need not give again. Failures that the request may have
+//! caused are counted over the whole journey, so one that kills its workers ends; workers that
+//! were lost before they took it are not, since a fleet can lose many at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +51,9 @@ pub(crate) struct Journey {
     /// Workers that failed this request; it is not sent there again while others are left.
     failed: SmallVec<[WorkerId; 4]>,
     failures: u32,
-    /// Failures that the request itself may have caused.
+    /// Failures of workers that had taken the request, or may have.
+    moves: u32,
+    /// Failures that the request itself probably caused.
     not_computed: u32,
     /// Time spent without any worker to go to.
     waited: Duration,
@@ -74,6 +77,7 @@ impl Journey {
             urgency,
             failed: SmallVec::new(),
             failures: 0,
+            moves: 0,
             not_computed: 0,
             waited: Duration::ZERO,
         };
@@ -147,6 +151,7 @@ impl Journey {
     fn note(&mut self, error: &LinkError) {
         let worker = error.worker();
         self.failures += 1;
+        self.moves += u32::from(!matches!(error, LinkError::Lost { .. }));
         self.not_computed += u32::from(matches!(error, LinkError::Failed { .. }));
         if !self.failed.contains(&worker) {
             self.failed.push(worker);
@@ -158,12 +163,13 @@ impl Journey {
             LinkError::TooLarge { .. } | LinkError::Refused { .. } => true,
             LinkError::Failed { .. } => self.not_computed > 1,
             LinkError::Unreachable { .. }
+            | LinkError::Lost { .. }
             | LinkError::Draining { .. }
             | LinkError::Overloaded { .. }
             | LinkError::Stalled { .. }
             | LinkError::Interrupted { .. } => false,
         };
-        hopeless || self.failures > self.pipeline.limits.migrations
+        hopeless || self.moves > self.pipeline.limits.migrations
     }
 
     fn given_up(&self, source: LinkError) -> DispatchError {
@@ -239,10 +245,7 @@ impl Journey {
             ..
         } = &*self.pipeline;
         let worker = placement.worker();
-        let link = fleet.link(worker).ok_or_else(|| LinkError::Unreachable {
-            worker,
-            detail: "it has just left".to_owned(),
-        })?;
+        let link = fleet.link(worker).ok_or(LinkError::Lost { worker })?;
         let began = clock.now();
         let started = async {
             let stream = link.generate(self.request.clone()).await?;

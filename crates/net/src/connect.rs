@@ -12,6 +12,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use contract::{Clock, FeedMessage, FrontendId, FrontendLoad, Lease, whole_story};
@@ -67,6 +68,8 @@ struct Inner {
     nats: Option<async_nats::Client>,
     tls: Option<Tls>,
     metrics: NetMetrics,
+    /// To attach, to any worker.
+    attempts: AtomicU64,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -113,6 +116,7 @@ impl Connector {
                 nats,
                 tls: config.tls,
                 metrics: NetMetrics::new(registry),
+                attempts: AtomicU64::new(0),
                 tasks: tasks.clone(),
                 stop: stop.clone(),
             }),
@@ -193,6 +197,7 @@ impl Keeper {
             block_size: inner.expected.block_size,
             hash_version: inner.expected.hashing.version,
             hash_lookahead: inner.expected.hashing.lookahead,
+            attempt: inner.attempts.fetch_add(1, Ordering::Relaxed),
         };
         // The queue is empty, so this cannot fail.
         let _ = to_worker.try_send(say(from_frontend::Say::Hello(hello)));

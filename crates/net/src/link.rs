@@ -36,6 +36,12 @@ pub(crate) struct GrpcLink {
 }
 
 impl GrpcLink {
+    fn lost(&self) -> LinkError {
+        LinkError::Lost {
+            worker: self.worker,
+        }
+    }
+
     /// Waits for an answer, but not for a worker that is gone.
     async fn call<T>(
         &self,
@@ -44,7 +50,7 @@ impl GrpcLink {
         match self.gone.run_until_cancelled(call).await {
             Some(Ok(response)) => Ok(response.into_inner()),
             Some(Err(status)) => Err(wire::from_grpc(self.worker, &status)),
-            None => Err(gone(self.worker)),
+            None => Err(self.lost()),
         }
     }
 
@@ -54,7 +60,7 @@ impl GrpcLink {
         let mut snapshot = KvSnapshot::default();
         loop {
             let part = self.gone.run_until_cancelled(parts.message()).await;
-            let part = part.ok_or_else(|| gone(self.worker))?;
+            let part = part.ok_or_else(|| self.lost())?;
             let Some(part) = part.map_err(|status| wire::from_grpc(self.worker, &status))? else {
                 return Ok(snapshot);
             };
@@ -101,13 +107,6 @@ impl WorkerLink for GrpcLink {
 
     fn tell_load(&self, load: FrontendLoad) {
         self.load.send_replace(load);
-    }
-}
-
-fn gone(worker: WorkerId) -> LinkError {
-    LinkError::Unreachable {
-        worker,
-        detail: "the connection is lost".to_owned(),
     }
 }
 

@@ -62,6 +62,13 @@ pub struct ServeConfig {
     pub tls: Option<Tls>,
 }
 
+/// The session that counts of a frontend's.
+#[derive(Debug)]
+struct Latest {
+    attempt: u64,
+    lender: Arc<watch::Sender<Lease>>,
+}
+
 /// A worker that frontends on other machines can use.
 #[derive(Clone, Debug)]
 pub struct Service {
@@ -75,7 +82,7 @@ struct Shared {
     leases: Mutex<Leases>,
     /// What each frontend is lent, to be told by its session. Only the latest counts, so none
     /// can be lost on the way there.
-    sessions: Mutex<BTreeMap<FrontendId, Arc<watch::Sender<Lease>>>>,
+    sessions: Mutex<BTreeMap<FrontendId, Latest>>,
     packets: broadcast::Sender<Bytes>,
     publisher: Publisher,
     /// What the engine said of itself last.
@@ -185,7 +192,7 @@ impl Shared {
         let changed = self.leases.lock().divide();
         for (frontend, lease) in changed {
             if let Some(session) = sessions.get(&frontend) {
-                session.send_replace(lease);
+                session.lender.send_replace(lease);
             }
         }
     }

@@ -279,7 +279,7 @@ async fn works(pair: &mut Pair, changes: &mut Changes) {
     pair.worker = None;
     while member.feed.next().await.is_some() {}
     let gone = member.link.generate(request(3, &[])).await.unwrap_err();
-    assert!(matches!(gone, LinkError::Unreachable { .. }), "{gone}");
+    assert!(matches!(gone, LinkError::Lost { .. }), "{gone}");
 }
 
 #[tokio::test]

@@ -11,13 +11,22 @@ use transport::{Change, LinkFuture, Member, WorkerLink, feed};
 
 use crate::cluster::{Cluster, Setup, bytes, user};
 
-/// A worker that takes requests and dies before the first token.
-#[derive(Debug)]
-struct Broken(WorkerId);
+/// A worker that dies before the first token: of any answer, or before it takes a request.
+#[derive(Clone, Copy, Debug)]
+struct Broken {
+    id: WorkerId,
+    takes: bool,
+}
 
 impl WorkerLink for Broken {
     fn generate(&self, _: GenerateRequest) -> LinkFuture<'_, TokenStream> {
-        Box::pin(async { Ok(token_stream(self.0).1) })
+        let Self { id, takes } = *self;
+        Box::pin(async move {
+            match takes {
+                true => Ok(token_stream(id).1),
+                false => Err(LinkError::Lost { worker: id }),
+            }
+        })
     }
 
     fn snapshot(&self) -> LinkFuture<'_, KvSnapshot> {
@@ -27,7 +36,7 @@ impl WorkerLink for Broken {
     fn reset_cache(&self) -> LinkFuture<'_, ()> {
         Box::pin(async {
             Err(LinkError::Unreachable {
-                worker: self.0,
+                worker: self.id,
                 detail: "broken".to_owned(),
             })
         })
@@ -35,14 +44,19 @@ impl WorkerLink for Broken {
 }
 
 async fn join_broken(cluster: &Cluster, id: u64) -> transport::FeedPublisher {
+    let id = WorkerId(id);
+    join(cluster, Broken { id, takes: true }).await
+}
+
+async fn join(cluster: &Cluster, broken: Broken) -> transport::FeedPublisher {
     let card = Profile::named(engine::sim::DEFAULT_PROFILE)
         .unwrap()
-        .card(WorkerId(id), "broken");
+        .card(broken.id, "broken");
     let (publisher, feed) = feed(cluster.router.clock());
     let before = cluster.views().len();
     let member = Member {
         card,
-        link: Arc::new(Broken(WorkerId(id))),
+        link: Arc::new(broken),
         feed,
         warm: false,
         lease: None,
@@ -94,6 +108,32 @@ async fn when_every_worker_fails_the_client_is_told() {
     assert_eq!(status, StatusCode::BAD_GATEWAY);
     assert_eq!(error["code"], "worker_failed");
     assert_eq!(cluster.views()[0].in_flight, 0);
+}
+
+/// A fleet loses many workers at once, and a request that none of them had taken killed none.
+#[tokio::test(start_paused = true)]
+async fn workers_that_are_lost_before_they_take_a_request_are_not_counted_against_it() {
+    for (takes, expected) in [(false, StatusCode::OK), (true, StatusCode::BAD_GATEWAY)] {
+        let cluster = Cluster::start(Setup {
+            mode: "round-robin",
+            workers: 1,
+            ..Setup::default()
+        })
+        .await;
+        let mut feeds = Vec::new();
+        for id in (7..15).map(WorkerId) {
+            feeds.push(join(&cluster, Broken { id, takes }).await);
+        }
+        // Whoever is tried first: one of nine serves, and the migration limit is 3.
+        let mut statuses = Vec::new();
+        for _ in 0..9 {
+            let request = cluster.chat(&[user("move me")]).with("max_tokens", 3);
+            statuses.push(request.send().await.status());
+        }
+        assert!(statuses.contains(&expected), "{statuses:?}");
+        let served = statuses.iter().all(|status| *status == StatusCode::OK);
+        assert_eq!(served, !takes, "{statuses:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 use tracing::{info, warn};
 
-use super::Shared;
+use super::{Latest, Shared};
 use crate::registration::Expected;
 use crate::silence::{Silence, beats};
 use crate::wire::{self, from_frontend, from_worker};
@@ -58,7 +58,7 @@ impl Session {
         else {
             return Err(Status::invalid_argument("a frontend says hello first"));
         };
-        let frontend = FrontendId(hello.frontend);
+        let (frontend, attempt) = (FrontendId(hello.frontend), hello.attempt);
         let registration = &shared.config.registration;
         if let Err(mismatch) = registration.check(&expected(hello)) {
             warn!(%frontend, "refused a frontend: {mismatch}");
@@ -68,10 +68,20 @@ impl Session {
         let (lender, lease) = {
             // Under one lock, so that nobody tells the next lease before the first.
             let mut sessions = shared.sessions.lock();
+            if sessions
+                .get(&frontend)
+                .is_some_and(|latest| latest.attempt > attempt)
+            {
+                return Err(Status::aborted("this frontend has attached again since"));
+            }
             let granted = shared.leases.lock().enter(frontend);
             let (lender, lease) = watch::channel(granted);
             let lender = Arc::new(lender);
-            sessions.insert(frontend, Arc::clone(&lender));
+            let latest = Latest {
+                attempt,
+                lender: Arc::clone(&lender),
+            };
+            sessions.insert(frontend, latest);
             (lender, lease)
         };
         let granted = *lease.borrow();
@@ -102,7 +112,7 @@ impl Session {
         info!(frontend = %self.frontend, reason, "a frontend left");
         let mut sessions = self.shared.sessions.lock();
         let latest = sessions.get(&self.frontend);
-        if latest.is_some_and(|lender| Arc::ptr_eq(lender, &self.lender)) {
+        if latest.is_some_and(|latest| Arc::ptr_eq(&latest.lender, &self.lender)) {
             sessions.remove(&self.frontend);
             self.shared.leases.lock().leave(self.frontend);
         }

@@ -273,7 +273,7 @@ fn from_positions(status: &wire::Status) -> Vec<PositionCounts> {
 /// How a worker's refusal travels.
 pub fn to_grpc(error: &LinkError) -> Status {
     let code = match error {
-        LinkError::Unreachable { .. } => Code::Unavailable,
+        LinkError::Unreachable { .. } | LinkError::Lost { .. } => Code::Unavailable,
         LinkError::Draining { .. } => Code::FailedPrecondition,
         LinkError::Overloaded { .. } => Code::ResourceExhausted,
         LinkError::TooLarge { .. } => Code::OutOfRange,
@@ -288,6 +288,7 @@ pub fn to_grpc(error: &LinkError) -> Status {
         | LinkError::Refused { detail, .. }
         | LinkError::Failed { detail, .. }
         | LinkError::Interrupted { detail, .. } => detail.clone(),
+        LinkError::Lost { .. } => "it has left".to_owned(),
         LinkError::Draining { .. } => "draining".to_owned(),
         LinkError::Stalled { quiet, .. } => format!("nothing came for {quiet:?}"),
     };
