@@ -90,7 +90,7 @@ impl Client {
         let answer: serde_json::Value = serde_json::from_str(body)?;
         let tokens = answer["usage"]["prompt_tokens"]
             .as_u64()
-            .context("no usage")?;
+            .with_context(|| format!("unexpected answer: {text}"))?;
         Ok(tokens as usize)
     }
 
@@ -120,7 +120,7 @@ impl Client {
 /// A complete HTTP request with `body`.
 pub(crate) fn post(path: &str, body: &str) -> Vec<u8> {
     format!(
-        "POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n\
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
          content-length: {}\r\n\r\n{body}",
         body.len()
     )

@@ -194,6 +194,8 @@ impl Prompts {
 /// What one measurement yields.
 pub(super) struct Measured {
     served: Vec<Served>,
+    /// Of each answer.
+    tokens: u32,
     wall: Duration,
     cpu: Duration,
 }
@@ -242,26 +244,35 @@ pub(super) async fn drive(
     }
     Ok(Measured {
         served,
+        tokens: max_tokens,
         wall: began.elapsed(),
         cpu: server.cpu()? - cpu_before,
     })
 }
 
 pub(super) fn report(name: &str, measured: Measured) -> anyhow::Result<()> {
-    let Measured { served, wall, cpu } = measured;
+    let Measured {
+        served,
+        tokens,
+        wall,
+        cpu,
+    } = measured;
     let requests = served.len() as f64;
-    let tokens: u64 = served.iter().map(|served| served.events).sum();
+    let events: u64 = served.iter().map(|served| served.events).sum();
+    // A client that lags gets several tokens in one event.
+    let tokens = requests * f64::from(tokens);
     let mut first: Vec<Duration> = served.iter().map(|served| served.first).collect();
     let milliseconds = |duration: Duration| duration.as_secs_f64() * 1e3;
     say(&format!(
         "{name:<52} {:>8.0} req/s  first token p50 {:>6.2} p99 {:>6.2} ms  {:>6.3} ms CPU/req  \
-         {:>8.0} tokens/s  {:>6.2} us CPU/token",
+         {:>8.0} tokens/s  {:>6.2} us CPU/token  {:>4.0} events/answer",
         requests / wall.as_secs_f64(),
         milliseconds(percentile(&mut first, 0.50)?),
         milliseconds(percentile(&mut first, 0.99)?),
         milliseconds(cpu) / requests,
-        tokens as f64 / wall.as_secs_f64(),
-        cpu.as_secs_f64() * 1e6 / tokens as f64,
+        tokens / wall.as_secs_f64(),
+        cpu.as_secs_f64() * 1e6 / tokens,
+        events as f64 / requests,
     ));
     Ok(())
 }
