@@ -4,6 +4,7 @@ mod aiperf;
 mod client;
 mod dynamo;
 mod frontend;
+mod hostile;
 mod llama;
 mod loadgen;
 mod mock;
@@ -46,6 +47,12 @@ pub(crate) enum Bench {
     ///
     /// Uses the release build of `homing` and Dynamo from PyPI, by turns.
     Dynamo(dynamo::Arguments),
+    /// What clients that misbehave cost conversations beside them
+    ///
+    /// Runs 180 conversations three times on simulated workers in real time: alone, beside twenty
+    /// guests that read what they ask for, and beside twenty that ask for the same and do not read,
+    /// read slowly or hang up. Half an hour.
+    Hostile(hostile::Arguments),
     /// What the load generator costs, and how far its figures are from the truth
     ///
     /// Runs the release build of `homing loadgen` against a server of fixed latency that notes
@@ -123,6 +130,10 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
         Bench::Dynamo(arguments) => {
             build_homing()?;
             dynamo::run(arguments)
+        }
+        Bench::Hostile(arguments) => {
+            build_homing()?;
+            hostile::run(arguments)
         }
         Bench::Llama(arguments) => {
             build_homing()?;

@@ -30,7 +30,7 @@ use contract::{LinkError, TokenChunk, TokenId, WorkerId};
 use router::RouteError;
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep};
-use tracing::warn;
+use tracing::debug;
 
 use crate::admission::Permit;
 use crate::journey::{DispatchError, Journey, Leg};
@@ -109,7 +109,8 @@ impl Drive {
         let Err(error) = read else { return };
         if matches!(error, ReplyError::NotRead(_)) {
             let request = &self.journey.request().id;
-            warn!(%request, %error, "answer given up");
+            // Counted as well; a line for each would let a client fill the log.
+            debug!(%request, %error, "answer given up");
             self.pipeline.metrics.slow_reader();
             // Whoever holds the body does not look at it, and may never again.
             self.common.record.fail(ErrorType::Cancelled);
