@@ -17,7 +17,8 @@ pub(crate) struct Arguments {
     /// Print what goes wrong in each run.
     #[arg(long)]
     verbose: bool,
-    /// Switch a bug on, to see that it is found: lost-release, repeated-token, missed-snapshot.
+    /// Switch a bug on, to see that it is found: lost-release, repeated-token,
+    /// missed-snapshot, slot-until-read, forgotten-sibling, endless-patience.
     #[arg(long, value_name = "BUG")]
     plant: Option<String>,
 }
