@@ -83,7 +83,7 @@ fn is_own(origin: &[u8], host: Option<&[u8]>) -> bool {
 }
 
 /// Takes the same time wherever the first difference is; only the length can be learned.
-fn equal_in_constant_time(left: &[u8], right: &[u8]) -> bool {
+pub fn equal_in_constant_time(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len()
         && left
             .iter()

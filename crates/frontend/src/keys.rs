@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use contract::HashSeed;
+use contract::access::equal_in_constant_time;
 use parking_lot::RwLock;
 
 pub use self::file::KeyFileError;
@@ -191,14 +192,4 @@ impl KeyRing {
         };
         Some((Arc::clone(key), key.max_requests.unwrap_or(otherwise)))
     }
-}
-
-/// Takes the same time wherever the first difference is; only the length can be learned.
-fn equal_in_constant_time(left: &[u8], right: &[u8]) -> bool {
-    left.len() == right.len()
-        && left
-            .iter()
-            .zip(right)
-            .fold(0, |difference, (l, r)| difference | (l ^ r))
-            == 0
 }
