@@ -1,4 +1,4 @@
-"""How fast others compute the same model: the counterpart of crates/llama/examples/speed.rs.
+"""How fast others compute the same model: the counterpart of crates/engines/llama/examples/speed.rs.
 
 Run by `cargo xtask bench llama`: `speed.py llama.cpp|transformers MODEL.gguf THREADS` prints one
 line of JSON. The steps are the same: a prompt of 512 tokens at once, then 128 steps of one token

@@ -75,7 +75,7 @@ def of_option(owner, command, option, value):
         yield f"{owner}: --{option} takes no {value}"
     elif option == "advertise" and "/" in value:
         yield f"{owner}: --advertise takes a host, not {value}"
-    elif option == "profile" and not (ROOT / f"crates/engine/profiles/{value}.toml").is_file():
+    elif option == "profile" and not (ROOT / f"crates/engines/engine/profiles/{value}.toml").is_file():
         yield f"{owner}: there is no profile {value}"
     elif option == "router-mode" and value and "$" not in value and value not in router_modes():
         yield f"{owner}: there is no router mode {value}"

@@ -11,7 +11,7 @@ use contract::{
     WorkerId, WorkerStatus,
 };
 use dynamo::wire::two_part;
-use net::wire::{self, encode_envelope};
+use remote::wire::{self, encode_envelope};
 use prost::Message as _;
 use serde_json::{Value, json};
 
@@ -195,23 +195,23 @@ fn engines() -> io::Result<()> {
     let fixtures: [(&str, &[u8]); 5] = [
         (
             "vllm",
-            include_bytes!("../../crates/engines/fixtures/vllm.msgpack"),
+            include_bytes!("../../crates/reach/adapters/fixtures/vllm.msgpack"),
         ),
         (
             "vllm-array",
-            include_bytes!("../../crates/engines/fixtures/vllm-array.msgpack"),
+            include_bytes!("../../crates/reach/adapters/fixtures/vllm-array.msgpack"),
         ),
         (
             "vllm-bytes",
-            include_bytes!("../../crates/engines/fixtures/vllm-bytes.msgpack"),
+            include_bytes!("../../crates/reach/adapters/fixtures/vllm-bytes.msgpack"),
         ),
         (
             "sglang",
-            include_bytes!("../../crates/engines/fixtures/sglang.msgpack"),
+            include_bytes!("../../crates/reach/adapters/fixtures/sglang.msgpack"),
         ),
         (
             "sglang-pairs",
-            include_bytes!("../../crates/engines/fixtures/sglang-pairs.msgpack"),
+            include_bytes!("../../crates/reach/adapters/fixtures/sglang-pairs.msgpack"),
         ),
     ];
     for (name, bytes) in fixtures {

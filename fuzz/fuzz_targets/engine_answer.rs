@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{OutputLimits, TokenChunk};
-use engines::Tokenize;
-use engines::completion::Answer;
+use adapters::Tokenize;
+use adapters::completion::Answer;
 use libfuzzer_sys::fuzz_target;
 
 // The first byte says what was asked for, each line after it is an event.

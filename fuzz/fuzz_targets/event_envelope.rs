@@ -7,8 +7,8 @@
 
 use contract::{FeedMessage, WorkerId};
 use libfuzzer_sys::fuzz_target;
-use net::wire::envelope::Content;
-use net::wire::{Envelope, EnvelopeError, Sender, decode_envelope, encode_envelope};
+use remote::wire::envelope::Content;
+use remote::wire::{Envelope, EnvelopeError, Sender, decode_envelope, encode_envelope};
 use prost::Message;
 
 const EXPECTED: Sender = Sender {

@@ -8,7 +8,7 @@
 
 use contract::WorkerId;
 use libfuzzer_sys::fuzz_target;
-use net::wire::{
+use remote::wire::{
     Chunk, GenerateRequest, Load, Status, from_chunk, from_grpc, from_load, from_request,
     from_status, to_chunk, to_grpc, to_load, to_request, to_status,
 };

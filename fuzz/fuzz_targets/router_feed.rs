@@ -317,7 +317,7 @@ fn snapshot(input: &mut Input<'_>) -> KvSnapshot {
 /// Levels as they leave the wire, for as many frontends as the input says.
 fn loads(input: &mut Input<'_>) -> Vec<(FrontendId, FrontendLoad)> {
     let frontends = u64::from(input.byte()) * 2;
-    let load = net::wire::from_load(&net::wire::Load {
+    let load = remote::wire::from_load(&remote::wire::Load {
         in_flight: input.small_number(),
         pending_prefill_tokens: input.number(),
         pending_requests: input.small_number(),

@@ -5,7 +5,7 @@
 
 #![no_main]
 
-use engines::wire::trtllm;
+use adapters::wire::trtllm;
 use libfuzzer_sys::fuzz_target;
 
 // The first byte is the plan of the cache.

@@ -6,8 +6,8 @@
 
 #![no_main]
 
-use engines::sequence::{Sequence, Verdict};
-use engines::wire::msgpack;
+use adapters::sequence::{Sequence, Verdict};
+use adapters::wire::msgpack;
 use libfuzzer_sys::fuzz_target;
 
 // The first byte is the plan of the cache.

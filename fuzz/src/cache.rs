@@ -7,9 +7,9 @@
 use std::collections::HashSet;
 
 use contract::{BlockHash, HashSeed, KvEvent};
-use engines::chain::Cut;
-use engines::mirror::{MOST_NAMES, Mirror};
-use engines::wire::{EngineEvent, EngineHash};
+use adapters::chain::Cut;
+use adapters::mirror::{MOST_NAMES, Mirror};
+use adapters::wire::{EngineEvent, EngineHash};
 
 /// A mirror, and a router that hears what it says.
 #[derive(Debug)]

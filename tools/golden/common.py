@@ -6,7 +6,7 @@ import pathlib
 import torch
 from safetensors.torch import save_file
 
-GOLDEN = pathlib.Path(__file__).parents[2] / "crates/llama/tests/golden"
+GOLDEN = pathlib.Path(__file__).parents[2] / "crates/engines/llama/tests/golden"
 PROMPT_TOKENS = 40
 GREEDY_TOKENS = 24
 # A smaller gap between the best two logits could be bridged by another order of additions.

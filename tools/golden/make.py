@@ -1,4 +1,4 @@
-"""Writes the tiny golden models of crates/llama, and their EAGLE-3 heads.
+"""Writes the tiny golden models of crates/engines/llama, and their EAGLE-3 heads.
 
     python tools/golden/make.py
 

@@ -13,6 +13,7 @@ mod bench;
 mod chaos;
 mod ci;
 mod codegen;
+mod crates;
 mod fresh_start;
 mod fuzz;
 mod repository;

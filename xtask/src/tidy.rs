@@ -49,7 +49,7 @@ const CHECKS: [Check; 11] = [
     source::check_size,
     source::check_unfinished,
     source::check_environment,
-    product::check_metrics_page,
+    product::check_generated,
     product::check_dashboards,
     product::check_corpus,
 ];

@@ -6,11 +6,11 @@
 //! callgrind to count.
 
 mod contenders;
-#[path = "../../../crates/router/benches/support/counting.rs"]
+#[path = "../../../crates/serve/router/benches/support/counting.rs"]
 mod counting;
-#[path = "../../../crates/router/benches/support/index.rs"]
+#[path = "../../../crates/serve/router/benches/support/index.rs"]
 mod indexed;
-#[path = "../../../crates/router/benches/support/scene.rs"]
+#[path = "../../../crates/serve/router/benches/support/scene.rs"]
 mod scene;
 
 use std::collections::HashSet;

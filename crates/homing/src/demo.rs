@@ -19,11 +19,11 @@ use frontend::{Access, FaultLimits, FleetCommand, Frontend, FrontendConfig, List
 use loadgen::LoadGenerator;
 use loadgen::client::{Transport, TransportOptions};
 use router::Router;
+use tasks::Tasks;
 use telemetry::{Registry, catalog};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use transport::roster;
 use worker::WorkerContext;
 
@@ -134,9 +134,8 @@ struct System {
     clock: Clock,
     fleet: Fleet,
     commands: mpsc::Receiver<FleetCommand>,
-    /// The frontend's own tasks, and what stops them.
-    tasks: TaskTracker,
-    stop: CancellationToken,
+    /// The frontend's own tasks.
+    tasks: Tasks,
 }
 
 impl System {
@@ -159,7 +158,7 @@ impl System {
         let router = args.routing.config(args.seed, backend.block_size())?;
         let (roster, changes) = roster();
         let (sender, commands) = mpsc::channel(COMMANDS);
-        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let tasks = Tasks::new();
         let router = Router::new(router, &registry, clock);
         let parts = Parts {
             model: backend.model().clone(),
@@ -183,7 +182,7 @@ impl System {
             faults: FaultLimits::default(),
             slow_reader_timeout: args.limits.slow_reader_timeout,
         };
-        let frontend = Frontend::start(config, parts, changes, (&tasks, &stop));
+        let frontend = Frontend::start(config, parts, changes, &tasks);
         let workers = args.workers.unwrap_or(backend.workers());
         let context = WorkerContext {
             clock,
@@ -206,7 +205,6 @@ impl System {
             fleet,
             commands,
             tasks,
-            stop,
         })
     }
 
@@ -255,7 +253,6 @@ impl System {
             fleet,
             commands,
             tasks,
-            stop,
             ..
         } = self;
         let Outside {
@@ -297,12 +294,11 @@ impl System {
         drain.cancel();
         let finished = async {
             frontend.idle().await;
-            stop.cancel();
+            tasks.stop.cancel();
             stop_workers.cancel();
             // Fails only if the task panicked, which has been reported by then.
             let _ = workers.await;
-            tasks.close();
-            tasks.wait().await;
+            tasks.finish().await;
         };
         tokio::select! {
             () = finished => {}

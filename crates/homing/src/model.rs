@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 
 use anyhow::Context as _;
-use models::{Listed, Models, Progress, Step};
+use model_store::{Listed, Models, Progress, Step};
 
 use crate::args::ModelCommand;
 use crate::print;

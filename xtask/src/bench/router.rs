@@ -1,7 +1,7 @@
 //! What a pick costs, and the prefix index beside the published crate `dynamo-kv-router`.
 //!
 //! The measuring is done by programs of their own, each built in release: criterion's
-//! benchmarks and three plain ones in `crates/router/benches/`, and `benches/beside-dynamo/`,
+//! benchmarks and three plain ones in `crates/serve/router/benches/`, and `benches/beside-dynamo/`,
 //! a workspace of its own because of what it depends on. Here they are run one after the
 //! other, and what they found is set beside the goals. No goal fails anything.
 

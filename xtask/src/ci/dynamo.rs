@@ -1,6 +1,6 @@
 //! Genuine Dynamo workers, from PyPI, behind our links and feeds.
 //!
-//! The tests are those of `crates/dynamo/tests` and `crates/homing/tests/processes` that are
+//! The tests are those of `crates/reach/dynamo/tests` and `crates/homing/tests/processes` that are
 //! ignored elsewhere, because they need what is installed here.
 
 use std::path::PathBuf;

@@ -1,43 +1,18 @@
-//! Who may depend on whom.
+//! Every crate is where [`crate::crates`] says, and depends on lower layers only.
 //!
-//! The table is the architecture: a crate uses only crates of lower layers, so every stage
-//! can be read, built and tested without those above or beside it. Tests may reach
-//! further, hence `dev-dependencies` are free. `xtask` stands outside.
+//! Tests may reach further, hence `dev-dependencies` are free. `xtask` stands outside.
 
 use toml::{Table, Value};
 
 use super::Problem;
+use crate::crates;
 use crate::repository::File;
 
-const LAYERS: [&[&str]; 4] = [
-    &[
-        "contract",
-        "openai",
-        "telemetry",
-        "etcd",
-        "kubernetes",
-        "zmtp",
-        "models",
-    ],
-    &["preprocess", "router", "transport", "engine", "loadgen"],
-    &[
-        "frontend", "worker", "console", "sweep", "llama", "net", "dynamo", "engines",
-    ],
-    &["homing", "rivals", "chaos"],
-];
-
-fn layer(name: &str) -> Option<usize> {
-    LAYERS.iter().position(|crates| crates.contains(&name))
-}
-
-/// The crates' manifests and the names of the folders they are in.
-fn crates(files: &[File]) -> impl Iterator<Item = (&File, &str)> {
+/// The crates' manifests and the folders they are in.
+fn manifests(files: &[File]) -> impl Iterator<Item = (&File, &str)> {
     files.iter().filter_map(|file| {
-        let name = file
-            .path
-            .strip_prefix("crates/")?
-            .strip_suffix("/Cargo.toml")?;
-        (!name.contains('/')).then_some((file, name))
+        let folder = file.path.strip_suffix("/Cargo.toml")?;
+        folder.starts_with("crates/").then_some((file, folder))
     })
 }
 
@@ -51,7 +26,7 @@ fn parse(file: &File) -> Result<Table, Problem> {
 
 pub(super) fn check_layers(files: &[File]) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for (file, folder) in crates(files) {
+    for (file, folder) in manifests(files) {
         match parse(file) {
             Ok(manifest) => check_crate(file, folder, &manifest, &mut problems),
             Err(problem) => problems.push(problem),
@@ -63,21 +38,23 @@ pub(super) fn check_layers(files: &[File]) -> Vec<Problem> {
 fn check_crate(file: &File, folder: &str, manifest: &Table, problems: &mut Vec<Problem>) {
     let name = manifest
         .get("package")
-        .and_then(|package| package.get("name"));
-    if name.and_then(Value::as_str) != Some(folder) {
-        problems.push(Problem::new(
-            &file.path,
-            1,
-            "name the crate like its folder",
-        ));
-    }
-    let Some(own) = layer(folder) else {
-        let advice = format!("give `{folder}` a layer in xtask/src/tidy/layers.rs");
+        .and_then(|package| package.get("name"))
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let Some((group, known)) = crates::find(name) else {
+        let advice = format!("give `{name}` a folder and a layer in xtask/src/crates.rs");
         problems.push(Problem::new(&file.path, 1, advice));
         return;
     };
+    let expected = group.path_of(name);
+    if folder != expected {
+        let advice = format!("move it to {expected}, or change xtask/src/crates.rs");
+        problems.push(Problem::new(&file.path, 1, advice));
+    }
+    let own = known.layer;
     for dependency in dependencies(manifest) {
-        if let Some(other) = layer(dependency).filter(|&other| other >= own) {
+        let layer = crates::find(dependency).map(|(_, known)| known.layer);
+        if let Some(other) = layer.filter(|&other| other >= own) {
             let advice = format!(
                 "layer {own} may not use `{dependency}` of layer {other}; move what both need down"
             );

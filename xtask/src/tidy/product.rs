@@ -4,7 +4,7 @@ use telemetry::catalog;
 use telemetry::{Kind, Metric};
 
 use super::Problem;
-use crate::codegen::{METRICS_PAGE, metrics_page};
+use crate::codegen::PAGES;
 use crate::repository::File;
 
 /// A conversation starts from an article; fewer would make conversations look alike.
@@ -13,20 +13,24 @@ const FEWEST_ARTICLES: usize = 40;
 /// A word in a dashboard that starts like this is taken for the name of a metric.
 const METRIC_PREFIXES: [&str; 5] = ["dynamo_", "homing_", "trtllm_", "loadgen_", "DCGM_"];
 
-pub(super) fn check_metrics_page(files: &[File]) -> Vec<Problem> {
-    let found = files.iter().find(|file| file.path == METRICS_PAGE);
-    let found = found.and_then(|file| file.text.as_deref());
-    let (found, fresh) = (found.unwrap_or_default(), metrics_page());
-    if found == fresh {
-        return Vec::new();
-    }
-    let same = found
-        .lines()
-        .zip(fresh.lines())
-        .take_while(|(old, new)| old == new)
-        .count();
-    let advice = "out of date: run `cargo xtask codegen`";
-    vec![Problem::new(METRICS_PAGE, same + 1, advice)]
+pub(super) fn check_generated(files: &[File]) -> Vec<Problem> {
+    PAGES
+        .iter()
+        .filter_map(|page| {
+            let found = files.iter().find(|file| file.path == page.path);
+            let found = found.and_then(|file| file.text.as_deref());
+            let found = found.unwrap_or_default();
+            let fresh = (page.fresh)(found);
+            let advice = "out of date: run `cargo xtask codegen`";
+            (found != fresh).then(|| Problem::new(page.path, first_change(found, &fresh), advice))
+        })
+        .collect()
+}
+
+/// The first line, from 1, in which two texts differ.
+fn first_change(old: &str, new: &str) -> usize {
+    let same = old.lines().zip(new.lines());
+    same.take_while(|(old, new)| old == new).count() + 1
 }
 
 pub(super) fn check_dashboards(files: &[File]) -> Vec<Problem> {
@@ -37,7 +41,7 @@ pub(super) fn check_dashboards(files: &[File]) -> Vec<Problem> {
     {
         for (number, line) in file.lines() {
             for word in metric_words(line).filter(|word| !is_known(word)) {
-                let advice = format!("`{word}` is not in crates/telemetry/src/catalog");
+                let advice = format!("`{word}` is not in crates/base/telemetry/src/catalog");
                 problems.push(Problem::new(&file.path, number, advice));
             }
         }

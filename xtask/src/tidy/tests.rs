@@ -22,17 +22,16 @@ fn a_crate_uses_lower_layers_only() {
         layers::check_layers,
         &[
             (
-                "crates/router/Cargo.toml",
+                "crates/serve/router/Cargo.toml",
                 &manifest(
                     "router",
                     "[dependencies]\ncontract.workspace = true\nserde.workspace = true\n",
                 ),
             ),
             (
-                "crates/engine/Cargo.toml",
+                "crates/engines/engine/Cargo.toml",
                 &manifest("engine", "[dev-dependencies]\nfrontend.workspace = true\n"),
             ),
-            ("crates/engine/fuzz/Cargo.toml", &manifest("fuzz", "")),
             (
                 "xtask/Cargo.toml",
                 &manifest("xtask", "[dependencies]\nhoming.workspace = true\n"),
@@ -43,40 +42,44 @@ fn a_crate_uses_lower_layers_only() {
     check(
         layers::check_layers,
         &[(
-            "crates/router/Cargo.toml",
+            "crates/serve/router/Cargo.toml",
             &manifest(
                 "router",
                 "[dependencies]\nengine-like = \"1\"\nengine.workspace = true\nfrontend = { path = \"../frontend\" }\n",
             ),
         )],
         &[
-            "crates/router/Cargo.toml:5: layer 1 may not use `engine` of layer 1; move what both need down",
-            "crates/router/Cargo.toml:6: layer 1 may not use `frontend` of layer 2; move what both need down",
+            "crates/serve/router/Cargo.toml:5: layer 1 may not use `engine` of layer 1; move what both need down",
+            "crates/serve/router/Cargo.toml:6: layer 1 may not use `frontend` of layer 2; move what both need down",
         ],
     );
     check(
         layers::check_layers,
         &[(
-            "crates/contract/Cargo.toml",
+            "crates/base/contract/Cargo.toml",
             &manifest(
                 "contract",
                 "[target.'cfg(unix)'.build-dependencies]\nopenai.workspace = true\n",
             ),
         )],
         &[
-            "crates/contract/Cargo.toml:4: layer 0 may not use `openai` of layer 0; move what both need down",
+            "crates/base/contract/Cargo.toml:4: layer 0 may not use `openai` of layer 0; move what both need down",
         ],
     );
 }
 
 #[test]
-fn every_crate_has_a_layer_and_its_folders_name() {
+fn every_crate_has_a_layer_and_a_folder() {
     check(
         layers::check_layers,
-        &[("crates/novelty/Cargo.toml", &manifest("novel", ""))],
         &[
-            "crates/novelty/Cargo.toml:1: name the crate like its folder",
-            "crates/novelty/Cargo.toml:1: give `novelty` a layer in xtask/src/tidy/layers.rs",
+            ("crates/serve/novelty/Cargo.toml", &manifest("novel", "")),
+            ("crates/reach/router/Cargo.toml", &manifest("router", "")),
+            ("crates/homing/Cargo.toml", &manifest("homing", "")),
+        ],
+        &[
+            "crates/serve/novelty/Cargo.toml:1: give `novel` a folder and a layer in xtask/src/crates.rs",
+            "crates/reach/router/Cargo.toml:1: move it to crates/serve/router, or change xtask/src/crates.rs",
         ],
     );
 }
@@ -205,35 +208,53 @@ fn only_the_binary_reads_the_environment() {
         &[
             ("crates/homing/src/a.rs", read),
             ("xtask/src/a.rs", read),
-            ("crates/router/src/a.rs", read),
+            ("crates/serve/router/src/a.rs", read),
         ],
         &[
-            "crates/router/src/a.rs:2: take it as configuration: only `homing` reads the environment",
+            "crates/serve/router/src/a.rs:2: take it as configuration: only `homing` reads the environment",
         ],
     );
 }
 
 #[test]
 fn a_stale_page_is_found_where_it_differs() {
-    let page = telemetry::catalog::markdown();
-    let at = "docs/metrics.md";
-    check(product::check_metrics_page, &[(at, &*page)], &[]);
+    let metrics = telemetry::catalog::markdown();
+    let [_, architecture] = &crate::codegen::PAGES;
+    let architecture = (architecture.fresh)("# Architecture\n\n");
+    let with = |metrics: &str, architecture: &str, expected: &[&str]| {
+        let files = [
+            ("docs/metrics.md", metrics),
+            ("ARCHITECTURE.md", architecture),
+        ];
+        check(product::check_generated, &files, expected);
+    };
+    with(&metrics, &architecture, &[]);
     check(
-        product::check_metrics_page,
+        product::check_generated,
         &[],
-        &["docs/metrics.md:1: out of date: run `cargo xtask codegen`"],
+        &[
+            "docs/metrics.md:1: out of date: run `cargo xtask codegen`",
+            "ARCHITECTURE.md:1: out of date: run `cargo xtask codegen`",
+        ],
     );
-    let stale = page.replacen("## Router", "## Rooter", 1);
-    let line = page
-        .lines()
-        .position(|line| line == "## Router")
-        .expect("a heading")
-        + 1;
-    check(
-        product::check_metrics_page,
-        &[(at, &stale)],
+    let place = |text: &str, found: &str| {
+        let at = text.lines().position(|line| line == found);
+        at.expect("a line of the page") + 1
+    };
+    let heading = place(&metrics, "## Router");
+    with(
+        &metrics.replacen("## Router", "## Rooter", 1),
+        &architecture,
         &[&format!(
-            "docs/metrics.md:{line}: out of date: run `cargo xtask codegen`"
+            "docs/metrics.md:{heading}: out of date: run `cargo xtask codegen`"
+        )],
+    );
+    let first_row = place(&architecture, "|---|---|---|") + 1;
+    with(
+        &metrics,
+        &architecture.replacen("**`crates/serve/`**", "**`crates/`**", 1),
+        &[&format!(
+            "ARCHITECTURE.md:{first_row}: out of date: run `cargo xtask codegen`"
         )],
     );
 }
@@ -257,10 +278,10 @@ fn dashboards_ask_for_metrics_that_exist() {
             ("docs/c.md", unknown),
         ],
         &[
-            "dashboards/b.json:1: `homing_made_up` is not in crates/telemetry/src/catalog",
-            "dashboards/b.json:2: `dynamo_frontend_requests_total_sum` is not in crates/telemetry/src/catalog",
-            "dashboards/b.json:3: `trtllm_request_queue_time_seconds` is not in crates/telemetry/src/catalog",
-            "dashboards/b.json:3: `loadgen_made_up` is not in crates/telemetry/src/catalog",
+            "dashboards/b.json:1: `homing_made_up` is not in crates/base/telemetry/src/catalog",
+            "dashboards/b.json:2: `dynamo_frontend_requests_total_sum` is not in crates/base/telemetry/src/catalog",
+            "dashboards/b.json:3: `trtllm_request_queue_time_seconds` is not in crates/base/telemetry/src/catalog",
+            "dashboards/b.json:3: `loadgen_made_up` is not in crates/base/telemetry/src/catalog",
         ],
     );
 }

@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use adapters::EngineSpec;
 use clap::{Args, ValueEnum};
-use engines::EngineSpec;
-use net::tls::{Tls, TlsFiles};
+use remote::tls::{Tls, TlsFiles};
 
 use super::{GeneralArgs, LimitArgs, LlamaArgs, ModelArgs, RoutingArgs, seconds};
 

@@ -8,10 +8,10 @@ use contract::{Clock, FrontendId, Hashing, ModelName, Visitors};
 use engine::sim::Profile;
 use frontend::{Access, FaultLimits, Frontend, FrontendConfig, KeyRing, Parts};
 use router::{Router, RouterConfig};
+use tasks::Tasks;
 use telemetry::{Registry, catalog};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use transport::roster;
 
 use super::draw_id;
@@ -42,8 +42,8 @@ async fn serve(args: FrontendArgs) -> anyhow::Result<()> {
     })?;
     let served = served(&args)?;
     let access = access(&args);
-    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-    let frontend = start(&args, &served, access.clone(), (&tasks, &stop)).await?;
+    let tasks = Tasks::new();
+    let frontend = start(&args, &served, access.clone(), &tasks).await?;
     greet(&args, &served, &access, listener.local_addr()?);
     let drain = CancellationToken::new();
     let keys = args.api_key_file.is_some();
@@ -63,9 +63,7 @@ async fn serve(args: FrontendArgs) -> anyhow::Result<()> {
     drain.cancel();
     let finished = async {
         frontend.idle().await;
-        stop.cancel();
-        tasks.close();
-        tasks.wait().await;
+        tasks.finish().await;
     };
     tokio::select! {
         () = finished => {}
@@ -81,7 +79,7 @@ async fn start(
     args: &FrontendArgs,
     served: &Served,
     access: Access,
-    (tasks, stop): (&TaskTracker, &CancellationToken),
+    tasks: &Tasks,
 ) -> anyhow::Result<Frontend> {
     let clock = Clock::start();
     let registry = Registry::new();
@@ -111,7 +109,7 @@ async fn start(
         max_queue_wait: Some(args.routing.max_queue_wait),
         trust_priority: args.routing.trust_priority_header,
         access,
-        api_keys: api_keys(args, (tasks, stop))?,
+        api_keys: api_keys(args, tasks)?,
         block_size: served.block_size as usize,
         hashing: served.hashing,
         faults: FaultLimits {
@@ -122,7 +120,7 @@ async fn start(
         slow_reader_timeout: args.limits.slow_reader_timeout,
     };
     let (roster, changes) = roster();
-    let frontend = Frontend::start(config, parts, changes, (tasks, stop));
+    let frontend = Frontend::start(config, parts, changes, tasks);
     let place = Place {
         roster,
         registry,
@@ -130,7 +128,7 @@ async fn start(
         frontend: id,
         tokenizer,
     };
-    membership::follow(args, served, place, (tasks, stop)).await?;
+    membership::follow(args, served, place, tasks).await?;
     Ok(frontend)
 }
 
@@ -150,16 +148,13 @@ fn served(args: &FrontendArgs) -> anyhow::Result<Served> {
 }
 
 /// The keys of the file, which is followed from now on.
-fn api_keys(
-    args: &FrontendArgs,
-    (tasks, stop): (&TaskTracker, &CancellationToken),
-) -> anyhow::Result<Option<KeyRing>> {
+fn api_keys(args: &FrontendArgs, tasks: &Tasks) -> anyhow::Result<Option<KeyRing>> {
     let Some(path) = &args.api_key_file else {
         return Ok(None);
     };
     let file = KeyFile::open(path)?;
     let ring = file.ring.clone();
-    tasks.spawn(file.follow(stop.clone()));
+    tasks.spawn(file.follow(tasks.stop.clone()));
     Ok(Some(ring))
 }
 

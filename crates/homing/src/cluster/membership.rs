@@ -4,18 +4,17 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use adapters::{EngineSettings, EngineSpec, Engines, Pace, Tokenize};
 use anyhow::{Context as _, ensure};
 use contract::{Clock, FrontendId};
-use engines::{EngineSettings, EngineSpec, Engines, Pace, Tokenize};
 use etcd::Etcd;
-use net::connect::{ConnectConfig, Connector};
-use net::discovery::{self, Addresses, KubernetesSettings};
-use net::registration::Expected;
 use preprocess::{Specials, Tokenizer};
+use remote::connect::{ConnectConfig, Connector};
+use remote::discovery::{self, Addresses, KubernetesSettings};
+use remote::registration::Expected;
+use tasks::Tasks;
 use telemetry::Registry;
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use transport::Roster;
 
 use super::frontend::Served;
@@ -74,14 +73,14 @@ pub(super) fn described(args: &FrontendArgs) -> String {
     all.join(", ").trim_start_matches(", ").to_owned()
 }
 
-/// Announces workers from everywhere that the options name, until `stop` fires.
+/// Announces workers from everywhere that the options name, until `tasks` stop.
 pub(super) async fn follow(
     args: &FrontendArgs,
     served: &Served,
     place: Place,
-    (tasks, stop): (&TaskTracker, &CancellationToken),
+    tasks: &Tasks,
 ) -> anyhow::Result<()> {
-    start_engines(args, served, &place, (tasks, stop))?;
+    start_engines(args, served, &place, tasks)?;
     if let Some(registry) = dynamo_registry(args).await? {
         let config = dynamo::Config {
             namespace: args.dynamo_namespace.clone(),
@@ -89,7 +88,7 @@ pub(super) async fn follow(
             advertise: args.dynamo_advertise.clone(),
             clock: place.clock,
         };
-        dynamo::start(config, registry, place.roster, tasks, stop.clone())
+        dynamo::start(config, registry, place.roster, tasks)
             .await
             .with_context(|| format!("--dynamo-listen {}", args.dynamo_listen))?;
         return Ok(());
@@ -106,8 +105,8 @@ pub(super) async fn follow(
         nats: args.nats.clone(),
         tls: args.tls.read()?,
     };
-    let connector = Connector::new(connect, place.roster, &place.registry, (tasks, stop)).await?;
-    let addresses = discover(args, (tasks, stop)).await?;
+    let connector = Connector::new(connect, place.roster, &place.registry, tasks).await?;
+    let addresses = discover(args, tasks).await?;
     discovery::follow(connector, addresses);
     Ok(())
 }
@@ -116,7 +115,7 @@ fn start_engines(
     args: &FrontendArgs,
     served: &Served,
     place: &Place,
-    lifetime: (&TaskTracker, &CancellationToken),
+    tasks: &Tasks,
 ) -> anyhow::Result<()> {
     let api_key = match &args.engine_api_key_env {
         Some(name) => Some(key(name).context("--engine-api-key-env")?),
@@ -137,8 +136,7 @@ fn start_engines(
         pace: Pace::default(),
     };
     let specs = args.engines.clone();
-    Engines::start(specs, &settings, &place.roster, &place.registry, lifetime)
-        .context("--engine")?;
+    Engines::start(specs, &settings, &place.roster, &place.registry, tasks).context("--engine")?;
     Ok(())
 }
 
@@ -166,10 +164,7 @@ async fn dynamo_registry(args: &FrontendArgs) -> anyhow::Result<Option<dynamo::R
 }
 
 /// Where the workers are, now and later.
-async fn discover(
-    args: &FrontendArgs,
-    (tasks, stop): (&TaskTracker, &CancellationToken),
-) -> anyhow::Result<mpsc::Receiver<Addresses>> {
+async fn discover(args: &FrontendArgs, tasks: &Tasks) -> anyhow::Result<mpsc::Receiver<Addresses>> {
     match args.discovery {
         Discovery::DynamoEtcd | Discovery::DynamoFile | Discovery::DynamoKubernetes => {
             Ok(discovery::list(BTreeSet::new()))
@@ -177,7 +172,7 @@ async fn discover(
         Discovery::Static => Ok(discovery::list(BTreeSet::from_iter(args.workers.clone()))),
         Discovery::Etcd => {
             let etcd = Etcd::connect(&args.etcd).context("--etcd")?;
-            Ok(discovery::etcd(&etcd, &args.cluster, (tasks, stop)))
+            Ok(discovery::etcd(&etcd, &args.cluster, tasks))
         }
         Discovery::Kubernetes => {
             let service = args.kubernetes_service.clone();
@@ -186,7 +181,7 @@ async fn discover(
                 namespace: args.kubernetes_namespace.clone(),
                 tls: args.tls.tls_ca.is_some(),
             };
-            let found = discovery::kubernetes(settings, (tasks, stop)).await;
+            let found = discovery::kubernetes(settings, tasks).await;
             found.context("--discovery kubernetes")
         }
     }

@@ -14,16 +14,15 @@ use contract::{Clock, WorkerId};
 use etcd::Etcd;
 use frontend::Listening;
 use http::{StatusCode, header};
-use net::discovery::Registered;
-use net::events::{Plane, Publisher, topic};
-use net::registration::{EventAddress, Registration};
-use net::serve::{ServeConfig, Service};
-use net::wire::Sender;
+use remote::discovery::Registered;
+use remote::events::{Plane, Publisher, topic};
+use remote::registration::{EventAddress, Registration};
+use remote::serve::{ServeConfig, Service};
+use remote::wire::Sender;
 use serde_json::json;
+use tasks::Tasks;
 use telemetry::{Registry, catalog};
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use worker::{Worker, WorkerContext};
 
 use super::draw_id;
@@ -39,12 +38,6 @@ pub(crate) fn run(args: WorkerArgs) -> anyhow::Result<()> {
 /// Whoever asks for metrics reads them.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What watches over a worker's tasks.
-struct Tasks {
-    tracker: TaskTracker,
-    stop: CancellationToken,
-}
-
 async fn serve(args: WorkerArgs) -> anyhow::Result<()> {
     let mut signals = StopSignals::listen()?;
     let listener = listen(&args, args.port, "--port").await?;
@@ -57,10 +50,7 @@ async fn serve(args: WorkerArgs) -> anyhow::Result<()> {
     registry
         .gauge(&catalog::BUILD_INFO, &[env!("CARGO_PKG_VERSION")])
         .set(1.0);
-    let tasks = Tasks {
-        tracker: TaskTracker::new(),
-        stop: CancellationToken::new(),
-    };
+    let tasks = Tasks::new();
     let (worker, service, registration) =
         start(&args, &listener, (clock, &registry), &tasks).await?;
     let server = tasks.tracker.spawn(service.clone().listen(listener));
@@ -142,7 +132,7 @@ async fn start(
     };
     let plane = plane(args, &host);
     let topic = topic(&args.cluster, sender);
-    let publisher = Publisher::open(&plane, &topic, (&tasks.tracker, &tasks.stop)).await;
+    let publisher = Publisher::open(&plane, &topic, tasks).await;
     let publisher = publisher.with_context(|| match args.events {
         EventPlane::Grpc => "--events grpc",
         EventPlane::Nats => "--nats",
@@ -203,7 +193,7 @@ fn register(
             bail!("--discovery: a worker of ours does not register as one of Dynamo's")
         }
         Discovery::Etcd => {
-            let key = net::discovery::key(&args.cluster, registration.card.id);
+            let key = remote::discovery::key(&args.cluster, registration.card.id);
             let registered = Registered::open(
                 Etcd::connect(&args.etcd).context("--etcd")?,
                 (key, registration.to_json()),

@@ -15,9 +15,8 @@ use openai::{ChatCompletionChunk, Usage};
 use preprocess::{PreprocessConfig, Preprocessor, corpus};
 use router::{Router, RouterConfig, WorkerView};
 use serde_json::{Value, json};
+use tasks::Tasks;
 use telemetry::Registry;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 use transport::{Change, Roster, roster};
 use worker::{Worker, WorkerContext};
@@ -30,7 +29,7 @@ pub(crate) struct Cluster {
     pub(crate) workers: Vec<Worker>,
     pub(crate) model: String,
     pub(crate) registry: Registry,
-    _tasks: TaskTracker,
+    _tasks: Tasks,
 }
 
 /// How a test wants its cluster.
@@ -107,7 +106,7 @@ impl Cluster {
         };
         let router = Router::new(config, &registry, clock);
         let (roster, changes) = roster();
-        let tasks = TaskTracker::new();
+        let tasks = Tasks::new();
         let parts = Parts {
             model: profile.model.clone(),
             preprocessor,
@@ -118,7 +117,7 @@ impl Cluster {
             fleet_commands: None,
         };
         let config = setup.frontend();
-        let frontend = Frontend::start(config, parts, changes, (&tasks, &CancellationToken::new()));
+        let frontend = Frontend::start(config, parts, changes, &tasks);
         let context = WorkerContext {
             clock,
             registry: registry.clone(),

@@ -1,0 +1,241 @@
+//! A frontend with a router over stand-ins, or their links alone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use adapters::{EngineSettings, EngineSpec, Engines, Pace, StartError, Tokenize};
+use axum::body::Body;
+use axum::http::{Request, Response, StatusCode};
+use contract::{
+    Clock, FrontendId, GenerateRequest, HashSeed, Hashing, LinkError, ModelName, OutputLimits,
+    RequestId, Sampling, TokenChunk,
+};
+use frontend::{Access, FaultLimits, Frontend, FrontendConfig, Parts};
+use http_body_util::BodyExt as _;
+use preprocess::{PreprocessConfig, Preprocessor};
+use router::{Router, RouterConfig};
+use serde_json::{Value, json};
+use tasks::Tasks;
+use telemetry::Registry;
+use tokio_util::sync::DropGuard;
+use tower::ServiceExt as _;
+use transport::{Change, Changes, Member, Roster, WorkerLink, roster};
+
+pub(crate) const BLOCK: u32 = 32;
+
+fn preprocessor() -> Preprocessor {
+    Preprocessor::embedded(PreprocessConfig::default())
+}
+
+fn settings(clock: Clock) -> EngineSettings {
+    let preprocessor = preprocessor();
+    EngineSettings {
+        model: ModelName::new("served"),
+        block_size: BLOCK,
+        hashing: Hashing::default(),
+        max_context_tokens: 8192,
+        clock,
+        tokenize: Tokenize::new(move |text| preprocessor.encode_plain(text).unwrap_or_default()),
+        api_key: None,
+        pace: Pace {
+            beat: Duration::from_millis(20),
+            patience: Duration::from_millis(300),
+            silence: Duration::from_millis(100),
+            retry: Duration::from_millis(20),
+        },
+    }
+}
+
+/// Engines without a frontend: what joins is taken by hand.
+pub(crate) struct Bench {
+    pub(crate) registry: Registry,
+    pub(crate) changes: Changes,
+    _stop: DropGuard,
+}
+
+impl Bench {
+    pub(crate) fn start(specs: &[String]) -> Self {
+        Self::try_start(specs).unwrap()
+    }
+
+    pub(crate) fn try_start(specs: &[String]) -> Result<Self, String> {
+        let (roster, changes) = roster();
+        let registry = Registry::new();
+        let tasks = Tasks::new();
+        let kept = keep(specs, Clock::start(), &roster, &registry, &tasks);
+        kept.map_err(|error| error.to_string())?;
+        Ok(Self {
+            registry,
+            changes,
+            _stop: tasks.stop.drop_guard(),
+        })
+    }
+
+    pub(crate) async fn joined(&mut self) -> Member {
+        let wait = tokio::time::timeout(Duration::from_secs(20), self.changes.next());
+        match wait.await.expect("nobody joined").unwrap() {
+            Change::Joined(member) => member,
+            Change::Draining(_) | Change::Left(_) => panic!("somebody left"),
+        }
+    }
+
+    /// The value of a counter with these labels in its line.
+    pub(crate) fn counted(&self, metric: &str, labels: &[&str]) -> f64 {
+        let text = self.registry.render(Duration::ZERO);
+        let line = text.lines().find(|line| {
+            line.starts_with(metric) && labels.iter().all(|label| line.contains(label))
+        });
+        line.map_or(0.0, |line| {
+            line.rsplit_once(' ').unwrap().1.parse().unwrap()
+        })
+    }
+}
+
+fn keep(
+    specs: &[String],
+    clock: Clock,
+    roster: &Roster,
+    registry: &Registry,
+    tasks: &Tasks,
+) -> Result<(), StartError> {
+    let specs: Vec<EngineSpec> = specs.iter().map(|spec| spec.parse().unwrap()).collect();
+    let engines = Engines::start(specs, &settings(clock), roster, registry, tasks);
+    engines.map(|_| ())
+}
+
+pub(crate) fn request(prompt: &[u32], max_tokens: u32) -> GenerateRequest {
+    GenerateRequest {
+        id: RequestId::new("test"),
+        nonce: 0,
+        prompt: prompt.into(),
+        answered: Arc::new([]),
+        hash_seed: HashSeed::BASE,
+        limits: OutputLimits {
+            max_tokens,
+            min_tokens: 0,
+            ignore_eos: false,
+            eos_tokens: Arc::new([2]),
+        },
+        sampling: Sampling::default(),
+        logprobs: None,
+    }
+}
+
+/// All chunks of an answer, or the error that ended it and what came before.
+pub(crate) async fn run(
+    link: &dyn WorkerLink,
+    request: GenerateRequest,
+) -> Result<Vec<TokenChunk>, (Vec<TokenChunk>, LinkError)> {
+    let mut chunks = Vec::new();
+    let mut stream = link
+        .generate(request)
+        .await
+        .map_err(|error| (Vec::new(), error))?;
+    while let Some(chunk) = stream.next().await {
+        match chunk {
+            Ok(chunk) => chunks.push(chunk),
+            Err(error) => return Err((chunks, error)),
+        }
+    }
+    Ok(chunks)
+}
+
+/// Waits on a level, with a deadline.
+pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    for _ in 0..2000 {
+        if condition().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("waited in vain until {what}");
+}
+
+/// A whole frontend over engines.
+pub(crate) struct Service {
+    pub(crate) router: Router,
+    frontend: Frontend,
+    _stop: DropGuard,
+}
+
+impl Service {
+    pub(crate) async fn start(specs: &[String]) -> Self {
+        let clock = Clock::start();
+        let registry = Registry::new();
+        let config = RouterConfig {
+            mode: "kv".parse().unwrap(),
+            seed: 1,
+            block_size: BLOCK,
+            hashing: Hashing::default(),
+            queue_limit: 100,
+            decisions_kept: 100,
+        };
+        let router = Router::new(config, &registry, clock);
+        let parts = Parts {
+            model: ModelName::new("served"),
+            preprocessor: preprocessor(),
+            router: router.clone(),
+            registry: registry.clone(),
+            clock,
+            id: FrontendId(0),
+            fleet_commands: None,
+        };
+        let config = FrontendConfig {
+            max_requests: 100,
+            max_body_bytes: 1 << 20,
+            max_buffered_bytes: 64 << 20,
+            max_queue_wait: None,
+            trust_priority: false,
+            access: Access::Open,
+            api_keys: None,
+            block_size: BLOCK as usize,
+            hashing: Hashing::default(),
+            faults: FaultLimits::default(),
+            slow_reader_timeout: Duration::from_secs(30),
+        };
+        let (roster, changes) = roster();
+        let tasks = Tasks::new();
+        let frontend = Frontend::start(config, parts, changes, &tasks);
+        keep(specs, clock, &roster, &registry, &tasks).unwrap();
+        let service = Self {
+            router,
+            frontend,
+            _stop: tasks.stop.drop_guard(),
+        };
+        let count = specs.len();
+        until("all engines have joined", async || {
+            service.router.workers().len() == count
+        })
+        .await;
+        service
+    }
+
+    pub(crate) async fn chat(&self, messages: &[Value], max_tokens: u32) -> Value {
+        let body = json!({"model": "served", "messages": messages, "max_tokens": max_tokens});
+        let request = Request::post("/v1/chat/completions").body(Body::from(body.to_string()));
+        let response: Response<Body> = self
+            .frontend
+            .service()
+            .oneshot(request.unwrap())
+            .await
+            .unwrap();
+        let status = response.status();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(
+            status,
+            StatusCode::OK,
+            "{}",
+            String::from_utf8_lossy(&bytes)
+        );
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    /// Blocks that the router believes to be on all engines together.
+    pub(crate) fn indexed(&self) -> u64 {
+        self.router
+            .workers()
+            .iter()
+            .map(|view| view.indexed_blocks)
+            .sum()
+    }
+}

@@ -1,0 +1,110 @@
+//! How busy the workers' GPUs are, by what Prometheus knows from NVIDIA's DCGM exporter.
+//!
+//! Workers report their own load, and where nothing else is said a page shows that. An operator
+//! who trusts the exporter more names a Prometheus, which is asked every five seconds. What it
+//! does not know is then `null`, never the worker's own figure: one page has one source.
+//!
+//! A series says which GPU it is about in labels that differ between installations, so GPUs
+//! are matched to workers by any label that holds a worker's name, and where none does by
+//! order, as many to each worker as it has.
+
+mod matching;
+mod poll;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::Deserialize;
+
+use self::matching::Gpu;
+use crate::prometheus::base_address;
+use crate::state::{GpuSource, WorkerState};
+
+/// Bytes in the exporter's unit of memory.
+const MEBIBYTE: f64 = 1_048_576.0;
+
+/// What Prometheus said last. Clones are one feed.
+#[derive(Clone, Debug)]
+pub struct GpuFeed {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    url: String,
+    latest: Mutex<Result<Vec<Gpu>, String>>,
+}
+
+impl GpuFeed {
+    /// Of a Prometheus at `url`. Nothing is known until it has been [polled](Self::poll).
+    pub fn new(url: &str) -> Result<Self, String> {
+        Ok(Self {
+            inner: Arc::new(Inner {
+                url: base_address(url)?,
+                latest: Mutex::new(Ok(Vec::new())),
+            }),
+        })
+    }
+
+    /// Replaces what workers say about their GPUs by what Prometheus says.
+    pub fn show(&self, workers: &mut [WorkerState]) -> GpuSource {
+        let latest = self.inner.latest.lock();
+        let gpus = latest.as_deref().unwrap_or_default();
+        matching::apply(gpus, workers);
+        GpuSource::Prometheus {
+            url: self.inner.url.clone(),
+            error: latest.as_ref().err().cloned(),
+        }
+    }
+}
+
+/// One series of an instant query.
+#[derive(Clone, Debug, PartialEq)]
+struct Series {
+    labels: BTreeMap<String, String>,
+    value: f64,
+}
+
+/// What Prometheus answers, as far as it matters here.
+#[derive(Deserialize)]
+#[serde(tag = "status", rename_all = "lowercase")]
+enum Answer {
+    Success { data: Data },
+    Error { error: String },
+}
+
+#[derive(Deserialize)]
+struct Data {
+    result: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    metric: BTreeMap<String, String>,
+    /// A time, and a number as text.
+    value: (f64, String),
+}
+
+/// Reads the answer to an instant query.
+fn parse(body: &[u8]) -> Result<Vec<Series>, String> {
+    let answer = serde_json::from_slice(body);
+    let answer = answer.map_err(|error| format!("not an answer of Prometheus: {error}"))?;
+    match answer {
+        Answer::Error { error } => Err(format!("Prometheus says: {error}")),
+        Answer::Success { data } => {
+            let series = data.result.into_iter().filter_map(|row| {
+                let value = row.value.1.parse::<f64>().ok()?;
+                // A GPU that is away is reported as no number.
+                value.is_finite().then_some(Series {
+                    labels: row.metric,
+                    value,
+                })
+            });
+            Ok(series.collect())
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The web console's server side: what a page shows once a second, and what its buttons do.
+//!
+//! The console looks at two things: a load generator, which it owns a handle of, and the
+//! serving system, which it knows only as a [`System`]. So it can stand before any system
+//! that can say who its workers are.
+//!
+//! | path | what it does |
+//! |---|---|
+//! | `GET /` | the pages, where they were built ([`assets`]) |
+//! | `GET /api/state` | everything a page shows, at this moment ([`State`]) |
+//! | `GET /api/stream` | the same over a WebSocket: at once, then every second |
+//! | `GET /api/history` | the last quarter of an hour, a point a second ([`History`]) |
+//! | `GET /api/baseline` | what load levels do to such workers, computed or read before |
+//! | `GET /api/conversations` | conversations of late; `limit`, `status`, `sort` |
+//! | `GET /api/conversations/{id}` | one of them with all that was said |
+//! | `GET /api/dashboards` | the dashboards that were handed over, by `uid` |
+//! | `GET /api/dashboards/{uid}` | one of them, as it is ([`dashboards`]) |
+//! | `GET /api/prometheus/{query,query_range}` | a question to Prometheus, passed on ([`prometheus`]) |
+//! | `POST /api/load/{start,pause,resume,drain,stop}` | drives the load generator |
+//! | `PATCH /api/load/settings` | changes some of its settings |
+//! | `PUT /api/router` | changes how workers are chosen |
+//!
+//! Looking is free; whoever changes something needs the [`Access`] of the process. Errors are
+//! the same objects as the API's. A browser sends no header with a WebSocket, so there a page
+//! hands its token over as a subprotocol: it offers `homing` and `token.TOKEN`, percent-encoded
+//! where the token has other characters than a subprotocol may, and is answered `homing`. The
+//! stream is the same without; the token only decides what the state says under `control`.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`assets`] | the pages |
+//! | [`state`], [`history`], [`baseline`] | the types that a page reads |
+//! | [`gpu`] | how busy GPUs are, by what Prometheus says |
+//! | [`dashboards`], [`prometheus`] | Grafana's dashboards, and the answers to their queries |
+//! | [`system`] | what the console asks of the serving system |
+//! | [`conversations`], [`settings`] | choosing from the log; changing settings by name |
+//! | [`service`], [`stream`] | HTTP and WebSocket |
+//! | [`error`] | what a page reads when something went wrong |
+
+mod assets;
+mod baseline;
+mod conversations;
+mod dashboards;
+mod error;
+mod gpu;
+mod history;
+mod prometheus;
+mod service;
+mod settings;
+mod state;
+mod stream;
+mod system;
+#[cfg(test)]
+mod typescript;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use contract::{Access, Clock, Moment};
+use loadgen::LoadGenerator;
+use loadgen::snapshot::Snapshot;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+pub use crate::assets::{Asset, Assets};
+pub use crate::baseline::{BaselineBoard, BaselineStatus};
+pub use crate::conversations::{ConversationList, Sort};
+pub use crate::dashboards::{Dashboard, DashboardList, DashboardName};
+pub use crate::gpu::GpuFeed;
+pub use crate::history::{History, HistoryPoint, WorkerInFlight};
+pub use crate::prometheus::Prometheus;
+pub use crate::state::{
+    CacheState, Control, GpuSource, RequestCounts, RouterState, Slos, SpeculationState, State,
+    SystemView, WorkerState,
+};
+pub use crate::system::{Refusal, System};
+
+/// Pages that may be open at once. Each costs a little work every second.
+const MOST_STREAMS: usize = 256;
+
+/// What stays the same while a console runs.
+#[derive(Clone, Debug)]
+pub struct ConsoleConfig {
+    pub title: String,
+    pub subtitle: String,
+    pub slos: Slos,
+    pub access: Access,
+    pub assets: Assets,
+    /// Where to look at the system if there are no pages.
+    pub status_page: String,
+    /// Where the baseline will be.
+    pub baseline: BaselineBoard,
+    /// What the page of dashboards draws.
+    pub dashboards: Vec<Dashboard>,
+    /// What answers their queries, if anything does.
+    pub prometheus: Option<Prometheus>,
+    /// Unix milliseconds now.
+    pub unix_ms: u64,
+}
+
+/// A console without its listener. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Console {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    config: ConsoleConfig,
+    system: Box<dyn System>,
+    load: Option<LoadGenerator>,
+    streams: Arc<Semaphore>,
+    history: Mutex<history::Ring>,
+    /// Shows zero when `config.unix_ms` was now.
+    clock: Clock,
+    /// Ends streams, which would otherwise go on for ever.
+    closing: CancellationToken,
+}
+
+impl Console {
+    /// Without a load generator there is nothing to start, and the rest works. Streams end
+    /// when `closing` fires.
+    pub fn new(
+        config: ConsoleConfig,
+        system: Box<dyn System>,
+        load: Option<LoadGenerator>,
+        closing: CancellationToken,
+    ) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                config,
+                system,
+                load,
+                streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+                history: Mutex::default(),
+                clock: Clock::start(),
+                closing,
+            }),
+        }
+    }
+
+    /// The pages and all paths below `/api`. What else the listener serves is added as a
+    /// fallback.
+    pub fn service(&self) -> axum::Router {
+        service::routes(self.clone())
+    }
+
+    /// What a page shows; `granted` says whether its viewer may change anything.
+    fn state(&self, load: Option<Snapshot>, granted: bool) -> State {
+        let Inner { config, system, .. } = &*self.inner;
+        State {
+            version: env!("CARGO_PKG_VERSION"),
+            title: config.title.clone(),
+            subtitle: config.subtitle.clone(),
+            at_ms: self.unix_ms(),
+            control: Control {
+                token_required: config.access.needs_token(),
+                granted,
+            },
+            slos: config.slos,
+            system: system.view(),
+            baseline: config.baseline.status(),
+            load,
+        }
+    }
+
+    fn unix_ms(&self) -> u64 {
+        let since = self.inner.clock.now().since(Moment::ZERO).as_millis();
+        self.inner.config.unix_ms + u64::try_from(since).unwrap_or(0)
+    }
+}

@@ -1,0 +1,32 @@
+//! What the console asks of the serving system.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::error::Problem;
+use crate::state::{RouterState, SystemView};
+
+/// The serving system. Both calls are short and never wait.
+pub trait System: Send + Sync + fmt::Debug {
+    fn view(&self) -> SystemView;
+
+    /// Changes how workers are chosen: `mode` and its parameters, as `PUT /router` of the API
+    /// takes them.
+    fn change_router(&self, change: Value) -> Result<RouterState, Refusal>;
+}
+
+/// Why a change was not made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// For a person.
+    pub message: String,
+    /// The offending field, where it is one.
+    pub field: Option<String>,
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        Self::bad_request(refusal.message).field(refusal.field)
+    }
+}

@@ -1,0 +1,168 @@
+//! `nvext`: what we know of it, out of whatever it holds.
+
+use std::fmt;
+
+use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// What we read of `nvext`, and the salt that others write at the top level.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extensions {
+    /// `extra_fields` asks for the worker that served the request.
+    pub worker_id: bool,
+    /// `extra_fields` asks for the request's timing.
+    pub timing: bool,
+    /// `extra_fields` asks why the request went to that worker.
+    pub routing: bool,
+    /// Keeps this request's cache apart from that of other salts.
+    pub cache_salt: Option<String>,
+}
+
+/// `nvext`, from which we take what we know. Never fails: a part of another shape than the
+/// one we expect is a part we do not know, and is not kept.
+#[derive(Debug)]
+pub(super) struct RawExtensions(pub(super) Extensions);
+
+impl<'de> Deserialize<'de> for RawExtensions {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let mut extensions = Extensions::default();
+        source.deserialize_any(Known(|key: &str, value: Plain| match (key, value) {
+            ("extra_fields", Plain::Texts(asked)) => {
+                let asks = |name: &str| asked.iter().any(|field| field == name);
+                extensions.worker_id = asks("worker_id");
+                extensions.timing = asks("timing");
+                extensions.routing = asks("routing");
+            }
+            ("cache_salt", Plain::Text(salt)) => {
+                extensions.cache_salt = Some(salt).filter(|salt| !salt.is_empty());
+            }
+            _ => {}
+        }))?;
+        Ok(Self(extensions))
+    }
+}
+
+/// Names that `extra_fields` may hold; a list of more is longer than any that makes sense.
+const MAX_EXTRA_FIELDS: usize = 64;
+
+/// A value that is text, a list of texts, or nothing of interest.
+#[derive(Debug)]
+enum Plain {
+    Text(String),
+    Texts(Vec<String>),
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Plain {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        source.deserialize_any(Known(|_: &str, _: Plain| {}))
+    }
+}
+
+/// Reads any value, hands the members of an object to `F`, and keeps texts.
+struct Known<F>(F);
+
+impl<'de, F: FnMut(&str, Plain)> Visitor<'de> for Known<F> {
+    type Value = Plain;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Plain, E> {
+        Ok(Plain::Text(text.to_owned()))
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<Plain, E> {
+        Ok(Plain::Other)
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<Plain, E> {
+        Ok(Plain::Other)
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<Plain, E> {
+        Ok(Plain::Other)
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Plain, E> {
+        Ok(Plain::Other)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Plain, E> {
+        Ok(Plain::Other)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Plain, A::Error> {
+        let mut texts = Vec::new();
+        while let Some(Element(text)) = list.next_element()? {
+            texts.extend(text.filter(|_| texts.len() < MAX_EXTRA_FIELDS));
+        }
+        Ok(Plain::Texts(texts))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<Plain, A::Error> {
+        while let Some(key) = members.next_key::<String>()? {
+            match key.as_str() {
+                "extra_fields" | "cache_salt" => self.0(&key, members.next_value()?),
+                _ => {
+                    members.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(Plain::Other)
+    }
+}
+
+/// An element of a list: a text, or nothing of interest.
+struct Element(Option<String>);
+
+impl<'de> Deserialize<'de> for Element {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        struct Text;
+
+        impl<'de> Visitor<'de> for Text {
+            type Value = Element;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("anything")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Element, E> {
+                Ok(Element(Some(text.to_owned())))
+            }
+
+            fn visit_bool<E: Error>(self, _: bool) -> Result<Element, E> {
+                Ok(Element(None))
+            }
+
+            fn visit_i64<E: Error>(self, _: i64) -> Result<Element, E> {
+                Ok(Element(None))
+            }
+
+            fn visit_u64<E: Error>(self, _: u64) -> Result<Element, E> {
+                Ok(Element(None))
+            }
+
+            fn visit_f64<E: Error>(self, _: f64) -> Result<Element, E> {
+                Ok(Element(None))
+            }
+
+            fn visit_unit<E: Error>(self) -> Result<Element, E> {
+                Ok(Element(None))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Element, A::Error> {
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Element(None))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Element, A::Error> {
+                while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Element(None))
+            }
+        }
+
+        source.deserialize_any(Text)
+    }
+}

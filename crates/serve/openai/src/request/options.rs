@@ -1,0 +1,257 @@
+//! How to generate: what the two endpoints have in common.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+use serde::Deserialize;
+
+use super::error::RequestError;
+use super::extensions::{Extensions, RawExtensions};
+use super::value::OneOrMany;
+
+/// Bytes of one stop string. Every stream with it keeps and compares it; nobody waits for a
+/// page of text word by word.
+const MAX_STOP_BYTES: usize = 1024;
+/// One that divides by next to nothing would leave no number of a logit.
+const REPETITION_PENALTY: RangeInclusive<f64> = 0.01..=100.0;
+const CHAT_TOP_LOGPROBS: RangeInclusive<i64> = 0..=20;
+const COMPLETION_LOGPROBS: RangeInclusive<i64> = 0..=5;
+
+/// How to generate. Everything is in range.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GenerationOptions {
+    /// `max_completion_tokens`, or else `max_tokens`. At least 1.
+    pub max_tokens: Option<u32>,
+    /// Never above `max_tokens`.
+    pub min_tokens: u32,
+    pub ignore_eos: bool,
+    /// 0 to 2.
+    pub temperature: Option<f32>,
+    /// Above 0, at most 1. A request's 0, which leaves the likeliest token only, is told as
+    /// temperature 0: engines know that one.
+    pub top_p: Option<f32>,
+    /// At least 1; `None` where the request switched it off.
+    pub top_k: Option<u32>,
+    pub seed: Option<i64>,
+    /// 0 to 1.
+    pub min_p: f32,
+    pub presence_penalty: f32,
+    pub frequency_penalty: f32,
+    /// 0.01 to 100; `None` for none.
+    pub repetition_penalty: Option<f32>,
+    /// None of them is empty.
+    pub stop: Vec<String>,
+    pub stream: bool,
+    /// End the stream with an event that carries the usage.
+    pub include_usage: bool,
+    /// Carry the usage so far in every event of the stream.
+    pub continuous_usage_stats: bool,
+    /// How many alternatives to report for each token; `None` for no log-probabilities.
+    pub logprobs: Option<u8>,
+    pub user: Option<String>,
+    pub conversation_id: Option<String>,
+    pub extensions: Extensions,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object")]
+pub(super) struct StreamOptions {
+    include_usage: Option<bool>,
+    continuous_usage_stats: Option<bool>,
+}
+
+/// The shared fields before their check.
+#[derive(Debug)]
+pub(super) struct RawOptions {
+    pub(super) max_tokens: Option<i64>,
+    pub(super) max_completion_tokens: Option<i64>,
+    pub(super) min_tokens: Option<i64>,
+    pub(super) ignore_eos: Option<bool>,
+    pub(super) temperature: Option<f64>,
+    pub(super) top_p: Option<f64>,
+    pub(super) top_k: Option<i64>,
+    pub(super) seed: Option<i64>,
+    pub(super) n: Option<i64>,
+    pub(super) presence_penalty: Option<f64>,
+    pub(super) frequency_penalty: Option<f64>,
+    pub(super) min_p: Option<f64>,
+    pub(super) repetition_penalty: Option<f64>,
+    pub(super) stop: Option<OneOrMany>,
+    pub(super) stream: Option<bool>,
+    pub(super) stream_options: Option<StreamOptions>,
+    pub(super) user: Option<String>,
+    pub(super) conversation_id: Option<String>,
+    pub(super) cache_salt: Option<String>,
+    pub(super) nvext: Option<RawExtensions>,
+}
+
+impl RawOptions {
+    pub(super) fn check(self) -> Result<GenerationOptions, RequestError> {
+        let (max_tokens, min_tokens) = self.lengths()?;
+        only_one("n", self.n)?;
+        let top_p = within("top_p", self.top_p, &(0.0..=1.0))?.map(|value| value as f32);
+        // So small a number that it is none is no other wish.
+        let greedy = top_p == Some(0.0);
+        let temperature = within("temperature", self.temperature, &(0.0..=2.0))?;
+        let penalty = |param, value: Option<f64>| within(param, value, &(-2.0..=2.0));
+        let stream = self.stream.unwrap_or(false);
+        let streaming = self.stream_options.filter(|_| stream);
+        let asks = |ask: fn(&StreamOptions) -> Option<bool>| {
+            streaming.as_ref().and_then(ask).unwrap_or(false)
+        };
+        Ok(GenerationOptions {
+            max_tokens,
+            min_tokens,
+            ignore_eos: self.ignore_eos.unwrap_or(false),
+            temperature: match greedy {
+                true => Some(0.0),
+                false => temperature.map(|value| value as f32),
+            },
+            top_p: top_p.filter(|_| !greedy),
+            top_k: within("top_k", self.top_k, &(-1..=i64::from(u32::MAX)))?
+                .and_then(|value| u32::try_from(value).ok())
+                .filter(|&value| value > 0),
+            seed: self.seed,
+            presence_penalty: penalty("presence_penalty", self.presence_penalty)?.unwrap_or(0.0)
+                as f32,
+            frequency_penalty: penalty("frequency_penalty", self.frequency_penalty)?.unwrap_or(0.0)
+                as f32,
+            min_p: within("min_p", self.min_p, &(0.0..=1.0))?.unwrap_or(0.0) as f32,
+            repetition_penalty: within(
+                "repetition_penalty",
+                self.repetition_penalty,
+                &REPETITION_PENALTY,
+            )?
+            .map(|value| value as f32),
+            stop: self.stop.map_or(Ok(Vec::new()), stops)?,
+            stream,
+            include_usage: asks(|options| options.include_usage),
+            continuous_usage_stats: asks(|options| options.continuous_usage_stats),
+            logprobs: None,
+            user: self.user,
+            conversation_id: self.conversation_id,
+            extensions: salted(self.nvext, self.cache_salt)?,
+        })
+    }
+
+    /// `max_tokens` and `min_tokens`, which must not contradict each other.
+    fn lengths(&self) -> Result<(Option<u32>, u32), RequestError> {
+        let positive = 1..=i64::from(u32::MAX);
+        let older = within("max_tokens", self.max_tokens, &positive)?;
+        let newer = within(
+            "max_completion_tokens",
+            self.max_completion_tokens,
+            &positive,
+        )?;
+        let max_tokens = newer.or(older);
+        let ceiling = max_tokens.unwrap_or(i64::from(u32::MAX));
+        let min_tokens = within("min_tokens", self.min_tokens, &(0..=ceiling))?.unwrap_or(0);
+        let narrow = |value: i64| u32::try_from(value).expect("checked against the range of u32");
+        Ok((max_tokens.map(narrow), narrow(min_tokens)))
+    }
+}
+
+/// The extensions with the salt of the top level, which counts where both are given.
+fn salted(
+    nvext: Option<RawExtensions>,
+    cache_salt: Option<String>,
+) -> Result<Extensions, RequestError> {
+    if cache_salt.as_deref() == Some("") {
+        let problem = format_args!("must not be empty");
+        return Err(RequestError::invalid("cache_salt", problem));
+    }
+    let extensions = nvext.map_or_else(Extensions::default, |nvext| nvext.0);
+    Ok(Extensions {
+        cache_salt: cache_salt.or(extensions.cache_salt),
+        ..extensions
+    })
+}
+
+impl GenerationOptions {
+    pub(super) fn with_chat_logprobs(
+        self,
+        wanted: Option<bool>,
+        alternatives: Option<i64>,
+    ) -> Result<Self, RequestError> {
+        let alternatives = within("top_logprobs", alternatives, &CHAT_TOP_LOGPROBS)?;
+        if wanted != Some(true) {
+            return match alternatives {
+                Some(1..) => Err(RequestError::invalid(
+                    "top_logprobs",
+                    format_args!("needs `logprobs` to be true"),
+                )),
+                Some(_) | None => Ok(self),
+            };
+        }
+        Ok(Self {
+            logprobs: Some(alternatives.unwrap_or(0) as u8),
+            ..self
+        })
+    }
+
+    pub(super) fn with_completion_logprobs(
+        self,
+        alternatives: Option<i64>,
+    ) -> Result<Self, RequestError> {
+        let alternatives = within("logprobs", alternatives, &COMPLETION_LOGPROBS)?;
+        Ok(Self {
+            logprobs: alternatives.map(|value| value as u8),
+            ..self
+        })
+    }
+}
+
+/// Accepts what asks for a single answer only.
+pub(super) fn only_one(param: &str, value: Option<i64>) -> Result<(), RequestError> {
+    match value {
+        None | Some(1) => Ok(()),
+        Some(2..) => Err(RequestError::unsupported(
+            param,
+            "more than one answer to a prompt".to_owned(),
+        )),
+        Some(other) => Err(RequestError::invalid(
+            param,
+            format_args!("{other} is not 1"),
+        )),
+    }
+}
+
+fn within<T: PartialOrd + Display + Copy>(
+    param: &str,
+    value: Option<T>,
+    range: &RangeInclusive<T>,
+) -> Result<Option<T>, RequestError> {
+    match value {
+        Some(value) if !range.contains(&value) => Err(RequestError::invalid(
+            param,
+            format_args!(
+                "{value} is not between {} and {}",
+                range.start(),
+                range.end()
+            ),
+        )),
+        Some(_) | None => Ok(value),
+    }
+}
+
+fn stops(stop: OneOrMany) -> Result<Vec<String>, RequestError> {
+    let many = matches!(stop, OneOrMany::Many(_));
+    let stops = stop.into_vec();
+    let at = |index| match many {
+        true => format!("stop[{index}]"),
+        false => "stop".to_owned(),
+    };
+    if let Some(index) = stops.iter().position(|stop| stop.len() > MAX_STOP_BYTES) {
+        return Err(RequestError::invalid(
+            &at(index),
+            format_args!(
+                "{} bytes are more than {MAX_STOP_BYTES}",
+                stops[index].len()
+            ),
+        ));
+    }
+    match stops.iter().position(String::is_empty) {
+        None => Ok(stops),
+        Some(index) => Err(RequestError::empty(&at(index), "must not be empty")),
+    }
+}

@@ -1,0 +1,170 @@
+//! `kv`: least expected time, for the request and for everyone it disturbs.
+//!
+//! The caller offers only workers with a free slot, as long as there is one: a batch that
+//! is full on one worker while another has room is the most expensive mistake there is, and
+//! no saving of prefill is worth it. Of those, the cheapest wins. A cost is a sum of seconds:
+//!
+//! ```text
+//! own first token   steps × step(in flight) + prefill × (pending + uncached)
+//! queue             queueing × prefill × (pending + pending requests × uncached)
+//! decodes           in flight × (interference × prefill × uncached + crowding × output × step growth)
+//! eviction          where the cache is full: evicted × hit rate × prefill × uncached
+//! slot wait         (in flight + 1 − slots) × residence ÷ slots; none where slots are free
+//! ```
+//!
+//! All figures of the worker are learned ([`crate::learn`]); the constants below are pure
+//! numbers, weights of one kind of second against another, and belong to no machine. There
+//! is no hard bound on a worker's share of the load: the last two products already say what
+//! company costs, and a bound on slots is blind where prompts or memory are what is short.
+//!
+//! Hot prefixes spread by themselves: as soon as the worker that holds one costs more time
+//! than computing it elsewhere, elsewhere it is computed, and then two workers hold it. The
+//! reason says so, because from outside it looks like a cache miss.
+
+use std::cmp::Ordering;
+
+use contract::random::Random as Draws;
+
+use super::{Candidate, Choice, Holder, Policy, Reason, RequestView, Terms};
+use crate::mode::ModeName;
+use crate::policy::HOME_TOKENS;
+
+/// What prompts that wait on the same worker do to each other. Whoever waits there now shows
+/// who will wait behind this one, so its own computing counts once for each of them; and the
+/// work ahead of it counts once more, because it is known at best and never less.
+///
+/// This and the three weights below were chosen among dozens of settings by sweeps over the
+/// shipped workloads and a public trace in virtual time, on two simulated profiles.
+const QUEUEING: f32 = 1.0;
+
+/// While a prompt is computed, decoding goes on in the same steps, only slower. The share of
+/// the prompt's time that each of those requests loses.
+const INTERFERENCE: f32 = 0.15;
+
+/// What one request more costs each of the others, of what longer steps would cost them over
+/// a whole answer.
+const CROWDING: f32 = 0.5;
+
+/// What is stored evicts as much, some of it about to be asked for.
+const EVICTION: f32 = 1.0;
+
+#[derive(Debug)]
+pub struct Kv;
+
+impl Policy for Kv {
+    fn name(&self) -> &'static str {
+        ModeName::Kv.as_str()
+    }
+
+    fn choose(
+        &mut self,
+        request: &RequestView<'_>,
+        candidates: &mut [Candidate],
+        draws: &mut Draws,
+    ) -> Choice {
+        for candidate in &mut *candidates {
+            let terms = terms(request, candidate);
+            candidate.terms = Some(terms);
+            candidate.cost = Some(terms.total());
+        }
+        let index = cheapest(candidates, draws);
+        Choice {
+            index,
+            reason: reason(request, candidates, index),
+        }
+    }
+}
+
+fn terms(request: &RequestView<'_>, candidate: &Candidate) -> Terms {
+    let outlook = &candidate.outlook;
+    let in_flight = candidate.in_flight as f32;
+    let per_token = outlook.prefill_seconds_per_token;
+    let prefill = candidate.uncached_tokens(request) as f32 * per_token;
+    let pending = candidate.pending_prefill_tokens as f32 * per_token;
+    let waiting = candidate.pending_requests as f32;
+    let crowd = outlook.output_tokens * outlook.step_growth_seconds;
+    let eviction = if candidate.cache_full {
+        EVICTION * outlook.hit_rate * prefill
+    } else {
+        0.0
+    };
+    Terms {
+        ttft_ms: 1e3 * candidate.first_token_seconds(request),
+        queue_ms: 1e3 * QUEUEING * (pending + waiting * prefill),
+        decode_ms: 1e3 * in_flight * (INTERFERENCE * prefill + CROWDING * crowd),
+        eviction_ms: 1e3 * eviction,
+        wait_ms: 1e3 * candidate.wait_seconds(),
+    }
+}
+
+fn cmp_cost(left: &Candidate, right: &Candidate) -> Ordering {
+    let cost = |candidate: &Candidate| candidate.cost.expect("every candidate was weighed");
+    cost(left)
+        .total_cmp(&cost(right))
+        .then_with(|| left.cmp_load(right))
+}
+
+/// The one that costs least; any of several that are alike.
+fn cheapest(candidates: &[Candidate], draws: &mut Draws) -> usize {
+    let (mut cheapest, mut alike) = (0, 1);
+    for (index, candidate) in candidates.iter().enumerate().skip(1) {
+        match cmp_cost(candidate, &candidates[cheapest]) {
+            Ordering::Less => (cheapest, alike) = (index, 1),
+            Ordering::Greater => {}
+            Ordering::Equal => {
+                alike += 1;
+                // Taking the n-th with probability 1/n makes all of them equally likely.
+                if draws.below(alike) == 0 {
+                    cheapest = index;
+                }
+            }
+        }
+    }
+    cheapest
+}
+
+fn reason(request: &RequestView, candidates: &[Candidate], index: usize) -> Reason {
+    let winner = &candidates[index];
+    if let Some(spread) = hot_spread(request, candidates, winner) {
+        return spread;
+    }
+    if candidates.len() == 1 {
+        return Reason::OnlyOne;
+    }
+    Reason::Cheapest {
+        terms: winner.terms.expect("every candidate was weighed"),
+    }
+}
+
+/// Whether somebody who holds much more of the prompt was passed over.
+fn hot_spread(
+    request: &RequestView,
+    candidates: &[Candidate],
+    winner: &Candidate,
+) -> Option<Reason> {
+    let much = winner.cached_tokens + HOME_TOKENS;
+    let open = candidates
+        .iter()
+        .max_by_key(|candidate| candidate.cached_tokens)
+        .filter(|holder| holder.cached_tokens >= much);
+    let full = request
+        .full_holder
+        .filter(|holder| holder.cached_tokens >= much);
+    let cost = |candidate: &Candidate| candidate.cost.expect("every candidate was weighed");
+    match (open, full) {
+        (Some(open), full) if full.is_none_or(|full| full.cached_tokens <= open.cached_tokens) => {
+            Some(Reason::HotSpread {
+                holder: open.worker,
+                dearer_ms: Some(cost(open) - cost(winner)),
+            })
+        }
+        (_, Some(Holder { worker, .. })) => Some(Reason::HotSpread {
+            holder: worker,
+            dearer_ms: None,
+        }),
+        (_, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! The crates of the workspace: where each one is, and what it may depend on.
+//!
+//! This table is the architecture. A crate uses only crates of lower layers, so that every
+//! stage can be read, built and tested without those above or beside it; [`crate::tidy`]
+//! checks that, and `cargo xtask codegen` writes the map in `ARCHITECTURE.md` from it.
+
+use std::fmt::Write as _;
+
+/// A folder of `crates/`.
+pub(crate) struct Group {
+    pub(crate) folder: &'static str,
+    about: &'static str,
+    crates: &'static [Crate],
+}
+
+pub(crate) struct Crate {
+    pub(crate) name: &'static str,
+    pub(crate) layer: usize,
+    about: &'static str,
+}
+
+const fn of(name: &'static str, layer: usize, about: &'static str) -> Crate {
+    Crate { name, layer, about }
+}
+
+/// In the order in which a request meets them.
+const GROUPS: [Group; 6] = [
+    Group {
+        folder: "serve",
+        about: "a request's way from the client to a worker and back",
+        crates: &[
+            of(
+                "openai",
+                0,
+                "the OpenAI wire format: requests, responses, events",
+            ),
+            of(
+                "preprocess",
+                1,
+                "text ⇄ tokens: template, tokenizer, limits, detokenising, stop strings",
+            ),
+            of(
+                "router",
+                1,
+                "chooses a worker, reserves a slot on it, explains why",
+            ),
+            of(
+                "transport",
+                1,
+                "links to workers, event feeds, membership; in-memory versions of each",
+            ),
+            of(
+                "frontend",
+                2,
+                "the HTTP service: admit, prepare, route, dispatch, stream",
+            ),
+            of(
+                "console",
+                2,
+                "the web console's API: state, stream, history, pages",
+            ),
+        ],
+    },
+    Group {
+        folder: "engines",
+        about: "what computes answers",
+        crates: &[
+            of(
+                "engine",
+                1,
+                "continuous batching, block pool, prefix reuse; the `Executor` trait; the simulator",
+            ),
+            of(
+                "model-store",
+                1,
+                "fetches a model's files into the user's cache, and finds them",
+            ),
+            of(
+                "llama",
+                2,
+                "an executor that computes real models on the CPU",
+            ),
+            of("worker", 2, "an engine that a frontend can reach"),
+        ],
+    },
+    Group {
+        folder: "reach",
+        about: "workers on other machines, and engines that are not ours",
+        crates: &[
+            of("etcd", 1, "client of etcd: registrations, leases, watches"),
+            of(
+                "kubernetes",
+                1,
+                "watches what Kubernetes knows about a service",
+            ),
+            of("zmtp", 1, "ZeroMQ's wire protocol"),
+            of(
+                "remote",
+                2,
+                "our workers on other machines: request, event and discovery planes",
+            ),
+            of(
+                "adapters",
+                2,
+                "vLLM, SGLang, TensorRT-LLM and OpenAI servers as workers",
+            ),
+            of("dynamo", 2, "Dynamo's workers, over their own protocols"),
+        ],
+    },
+    Group {
+        folder: "prove",
+        about: "load, experiments, comparisons, faults",
+        crates: &[
+            of(
+                "loadgen",
+                1,
+                "conversations, arrival, measurement; client of a live server",
+            ),
+            of(
+                "sweep",
+                2,
+                "experiments, virtual or live: plan → raw records → report",
+            ),
+            of("rivals", 3, "benchmarks only: other systems' routing rules"),
+            of("chaos", 3, "tests only: faults in virtual time"),
+        ],
+    },
+    Group {
+        folder: "base",
+        about: "what the others share",
+        crates: &[
+            of(
+                "contract",
+                0,
+                "the nouns that stages exchange: requests, chunks, blocks, events, worker cards",
+            ),
+            of(
+                "tasks",
+                0,
+                "work in the background: start, stop, wait, retry",
+            ),
+            of(
+                "telemetry",
+                0,
+                "metrics: the catalogue of names, cells, the text format",
+            ),
+        ],
+    },
+    Group {
+        folder: "",
+        about: "the program",
+        crates: &[of(
+            "homing",
+            4,
+            "command line, configuration, wiring; the only reader of the environment",
+        )],
+    },
+];
+
+/// The crate of this name, and the folder that it must be in.
+pub(crate) fn find(name: &str) -> Option<(&'static Group, &'static Crate)> {
+    GROUPS.iter().find_map(|group| {
+        let found = group.crates.iter().find(|known| known.name == name)?;
+        Some((group, found))
+    })
+}
+
+impl Group {
+    /// The folder of one of its crates, from the root.
+    pub(crate) fn path_of(&self, name: &str) -> String {
+        match self.folder {
+            "" => format!("crates/{name}"),
+            folder => format!("crates/{folder}/{name}"),
+        }
+    }
+}
+
+/// The map for readers, in Markdown.
+pub(crate) fn map() -> String {
+    let mut map = String::from("| crate | layer | what it does |\n|---|---|---|\n");
+    for group in &GROUPS {
+        let folder = match group.folder {
+            "" => "crates/",
+            folder => &format!("crates/{folder}/"),
+        };
+        let _ = writeln!(map, "| **`{folder}`** | | **{}** |", group.about);
+        for one in group.crates {
+            let _ = writeln!(map, "| `{}` | {} | {} |", one.name, one.layer, one.about);
+        }
+    }
+    map
+}
