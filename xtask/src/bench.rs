@@ -126,7 +126,7 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
             build_homing()?;
             aiperf::run(arguments)
         }
-        Bench::Coverage { arguments } => in_virtual_time("sweep", Some("coverage"), arguments),
+        Bench::Coverage { arguments } => in_virtual_time("lab", Some("coverage"), arguments),
         Bench::Dynamo(arguments) => {
             build_homing()?;
             dynamo::run(arguments)

@@ -117,11 +117,26 @@ const GROUPS: [Group; 6] = [
                 "conversations, arrival, measurement; client of a live server",
             ),
             of(
-                "sweep",
+                "stats",
                 2,
-                "experiments, virtual or live: plan → raw records → report",
+                "figures, intervals, verdicts and summaries from raw records",
             ),
-            of("rivals", 3, "benchmarks only: other systems' routing rules"),
+            of(
+                "lab",
+                3,
+                "the virtual laboratory: the shipped cores in simulated time",
+            ),
+            of(
+                "report",
+                3,
+                "a summary as a page, as Markdown and for other tools",
+            ),
+            of(
+                "sweep",
+                4,
+                "plans, folders, virtual and live runs; publishes the report",
+            ),
+            of("rivals", 4, "benchmarks only: other systems' routing rules"),
             of("chaos", 3, "tests only: faults in virtual time"),
         ],
     },
@@ -151,7 +166,7 @@ const GROUPS: [Group; 6] = [
         about: "the program",
         crates: &[of(
             "homing",
-            4,
+            5,
             "command line, configuration, wiring; the only reader of the environment",
         )],
     },

@@ -17,10 +17,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::sweep::Objectives;
-use ::sweep::slo::ObjectiveError;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use console::Slos;
+use stats::Objectives;
+use stats::slo::ObjectiveError;
 
 pub(crate) use self::calibrate::CalibrateArgs;
 pub(crate) use self::cluster::{Discovery, EventPlane, FrontendArgs, WorkerArgs};

@@ -6,8 +6,9 @@ pub(crate) mod learning;
 
 use std::sync::Arc;
 
-use ::sweep::{ReplayPlan, Summary, Trace, find_profile, timed};
 use anyhow::{Context as _, ensure};
+use engine::sim::{PUBLISHED_PROFILE, Profile};
+use lab::{ReplayPlan, Trace, timed};
 
 use crate::args::{ReplayArgs, TraceFormat};
 use crate::print;
@@ -19,15 +20,15 @@ pub(crate) fn replay(args: &ReplayArgs) -> anyhow::Result<()> {
     };
     let plan = ReplayPlan {
         trace: Arc::new(trace),
-        profile: find_profile(args.profile.as_deref())?,
+        profile: Profile::find(args.profile.as_deref().unwrap_or(PUBLISHED_PROFILE))?,
         workers: args.workers,
         modes: args.modes.iter().map(|&mode| mode.into()).collect(),
         speed: args.speed,
         seed: args.seed,
     };
-    let cells = timed(args.threads, |pace| ::sweep::replay(&plan, pace));
+    let cells = timed(args.threads, |pace| lab::replay(&plan, pace));
     let name = args.trace.file_stem().unwrap_or_default().to_string_lossy();
-    let summary = Summary::of_replay(&plan, &name, cells);
+    let summary = plan.summary(&name, cells);
     let output = &args.output;
     summary
         .write(output)

@@ -20,7 +20,7 @@ fn opening(number: u32) -> String {
 
 /// A built-in profile by name, or one from a file.
 pub(crate) fn profile(name: &str) -> anyhow::Result<Profile> {
-    Ok(::sweep::find_profile(Some(name))?)
+    Ok(Profile::find(name)?)
 }
 
 /// The articles in the tokens of the served model.

@@ -10,10 +10,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ::sweep::{
-    Folder, Measurements, Plan, Sitting, Summary, Testbed, VirtualRun, Wish, plan, publish,
-};
+use ::sweep::{Folder, Plan, Sitting, Testbed, VirtualRun, Wish, plan, publish};
 use anyhow::Context as _;
+use stats::{Measurements, Summary};
 
 use crate::args::{SweepArgs, SweepCommand};
 use crate::demo::stop_signal;

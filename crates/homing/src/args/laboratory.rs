@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::sweep::notation::{duration, speed};
 use clap::{Args, ValueEnum};
+use lab::notation::{duration, speed};
 use router::Mode;
 
 pub(super) const REPLAY_EXAMPLES: &str = "\

@@ -6,9 +6,9 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::sweep::Objectives;
-use ::sweep::notation::{duration, speed};
 use clap::Args;
+use lab::notation::{duration, speed};
+use stats::Objectives;
 use telemetry::catalog::DEFINITIONS;
 
 /// What `--help` says after the options.

@@ -10,9 +10,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use ::console::BaselineBoard;
-use ::sweep::{NEVER, Pace, Progress, SweepPlan, Workload};
 use anyhow::Context as _;
 use engine::sim::Profile;
+use lab::{NEVER, Pace, Progress, SweepPlan, Workload};
 use loadgen::baseline::Baseline;
 use loadgen::{Popularity, Starters};
 use preprocess::corpus;
@@ -130,10 +130,10 @@ fn compute(plan: SweepPlan, board: BaselineBoard) -> anyhow::Result<()> {
             },
             stop: &NEVER,
         };
-        let cells = ::sweep::sweep(&plan, &pace).into_iter();
+        let cells = lab::sweep(&plan, &pace).into_iter();
         let cells: Vec<_> = cells.map(|cell| cell.summary).collect();
         let source = "virtual-time sweep, computed at start";
-        board.ready(::sweep::baseline(&plan.about(), &cells, source, unix_ms()));
+        board.ready(stats::baseline(&plan.about(), &cells, source, unix_ms()));
     };
     let thread = std::thread::Builder::new().name("baseline".to_owned());
     thread.spawn(work).context("no thread for the baseline")?;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use ::sweep::Setting;
-use ::sweep::learning::{LearningPlan, Surprise, learn};
 use anyhow::ensure;
+use lab::Setting;
+use lab::learning::{LearningPlan, Surprise, learn};
 
 use super::check_virtual;
 use crate::args::LearningArgs;
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &LearningArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn verdict(lesson: &::sweep::learning::Lesson) -> String {
+fn verdict(lesson: &lab::learning::Lesson) -> String {
     let Some((learner, again)) = lesson.ratios_after(LEARNED_AFTER) else {
         return "  too few requests to say\n".to_owned();
     };

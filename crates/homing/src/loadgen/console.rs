@@ -10,11 +10,11 @@ use ::console::{
     System, SystemView,
 };
 use ::loadgen::LoadGenerator;
-use ::sweep::Objectives;
 use anyhow::Context as _;
 use contract::{Access, Visitors};
 use frontend::Listening;
 use serde_json::Value;
+use stats::Objectives;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

@@ -5,9 +5,9 @@ use std::fmt::{self, Display};
 use ::loadgen::snapshot::{ConversationCounts, LastFailure, TotalCounts};
 use ::loadgen::totals::Totals;
 use ::loadgen::{Percentiles, Snapshot, TurnType};
-use ::sweep::CellSummary;
-use ::sweep::Objectives;
-use ::sweep::figures::Figures;
+use stats::CellSummary;
+use stats::Objectives;
+use stats::figures::Figures;
 
 #[derive(Debug)]
 pub(super) struct Report {

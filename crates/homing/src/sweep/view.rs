@@ -6,9 +6,10 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use ::loadgen::Snapshot;
+use ::sweep::Plan;
 use ::sweep::live::{News, Stage};
-use ::sweep::{CellSummary, Plan};
 use contract::{Clock, Moment};
+use stats::CellSummary;
 
 const BAR_CELLS: usize = 30;
 /// Seconds between two lines about a run where there is no terminal.

@@ -23,9 +23,9 @@ use contract::{Moment, TokenId, WorkerId};
 use engine::sim::{AnswerBank, Profile};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
+use lab::{CellPlan, Record, Workload, run_recorded};
 use loadgen::{Driver, Ending, Schedule, TurnPlan};
 use serde_json::{Value, json};
-use sweep::{CellPlan, Record, Workload, run_recorded};
 use tokio::task::LocalSet;
 use tower::ServiceExt as _;
 

@@ -9,12 +9,14 @@ use engine::sim::Profile;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
+use lab::NEVER;
 use loadgen::Starter;
 use loadgen::client::{Client, Patience, Pipe, Target, Transport, TransportOptions};
 use preprocess::corpus;
+use stats::Summary;
 use sweep::live::deployment::Deployment;
 use sweep::live::{LiveError, LiveRun, News, Stage};
-use sweep::{Folder, NEVER, Summary, VirtualRun, Wish, publish};
+use sweep::{Folder, VirtualRun, Wish, publish};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 

@@ -18,8 +18,8 @@
 pub mod rule;
 pub mod table;
 
+use lab::Contestant;
 use router::{BlockWeights, Mode, Policy};
-use sweep::Contestant;
 
 use crate::rule::{Aibrix, Chwbl, Dynamo, LlmD, Lmetric, Lpwl, Smg};
 

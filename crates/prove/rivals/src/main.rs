@@ -10,13 +10,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use clap::Parser;
+use engine::sim::{PUBLISHED_PROFILE, Profile};
+use lab::notation::{Levels, duration, levels, speed};
+use lab::{Contestant, ReplayPlan, Setting, SweepPlan, Trace, replay, timed};
 use rivals::table::markdown;
-use sweep::headline::Headline;
-use sweep::notation::{Levels, duration, levels, speed};
-use sweep::{
-    Contestant, Objectives, ReplayPlan, Setting, SloSummary, Summary, SweepPlan, Trace,
-    find_profile, replay, timed,
-};
+use stats::headline::Headline;
+use stats::{Objectives, SloSummary, Summary};
 
 /// Workers of a replay, as in `homing replay`.
 const REPLAY_WORKERS: u32 = 8;
@@ -110,8 +109,8 @@ fn conversations(args: &Arguments, setting: Setting) -> Summary {
         window: args.window,
     };
     let cells = timed(args.threads, |pace| match &args.slo {
-        Some(objectives) => sweep::search(&plan, objectives, pace),
-        None => sweep::sweep(&plan, pace),
+        Some(objectives) => lab::search(&plan, objectives, pace),
+        None => lab::sweep(&plan, pace),
     });
     let slo = args.slo.clone();
     let headline = slo.map(|objectives| Headline {
@@ -127,7 +126,7 @@ fn conversations(args: &Arguments, setting: Setting) -> Summary {
 fn recorded(args: &Arguments, trace: &Path) -> anyhow::Result<Summary> {
     let plan = ReplayPlan {
         trace: Arc::new(Trace::load(trace)?),
-        profile: find_profile(args.profile.as_deref())?,
+        profile: Profile::find(args.profile.as_deref().unwrap_or(PUBLISHED_PROFILE))?,
         workers: args.workers.unwrap_or(REPLAY_WORKERS),
         modes: contestants(args),
         speed: args.speed,
@@ -135,7 +134,7 @@ fn recorded(args: &Arguments, trace: &Path) -> anyhow::Result<Summary> {
     };
     let cells = timed(args.threads, |pace| replay(&plan, pace));
     let name = trace.file_stem().unwrap_or_default().to_string_lossy();
-    Ok(Summary::of_replay(&plan, &name, cells))
+    Ok(plan.summary(&name, cells))
 }
 
 fn contestants(args: &Arguments) -> Vec<Contestant> {

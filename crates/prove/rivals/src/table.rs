@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use sweep::Summary;
+use stats::Summary;
 
 const HEAD: &str = "\
 | conversations | contestant | TTFT p50 ms | p95 | p99 | ITL p50 ms | p95 | latency p50 s | p95 | tokens/s | hit % | sent past slots | errors |

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use contract::random::mix;
+use lab::{Measured, NEVER, Pace, Setting, SweepPlan, Workload, sweep};
 use rivals::{everyone, table};
-use sweep::{Measured, NEVER, Pace, Setting, Summary, SweepPlan, Workload, sweep};
+use stats::Summary;
 
 const SMALL: &str = r#"
 about = "small"
@@ -63,7 +64,7 @@ fn nobody_is_somebody_else_under_another_name() {
         for other in &cells[..index] {
             let (mode, name) = (&one.summary.mode, &other.summary.mode);
             let renamed = Measured {
-                summary: sweep::CellSummary {
+                summary: stats::CellSummary {
                     mode: mode.clone(),
                     ..other.summary.clone()
                 },

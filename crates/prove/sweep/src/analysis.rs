@@ -4,16 +4,17 @@
 //! with each other and no level needs another: however long a sweep was, only a few levels
 //! are in memory.
 
-use crate::baseline::baseline;
-use crate::compare::Measurements;
 use crate::folder::{Folder, FolderError};
-use crate::grid::{Job, NEVER, Pace, run_all};
-use crate::headline::Headline;
-use crate::intervals::{Difference, Verdict, judge};
 use crate::plan::Testbed;
-use crate::raw::{CellFacts, RawCell};
-use crate::summary::{self, About, CellSummary, ReportData, SCHEMA, Summary};
-use crate::traffic::Timeline;
+use lab::grid::{Job, NEVER, Pace, run_all};
+use stats::baseline::baseline;
+use stats::cell_summary::{About, CellSummary};
+use stats::compare::Measurements;
+use stats::headline::Headline;
+use stats::intervals::{Difference, Verdict, judge};
+use stats::raw::{CellFacts, RawCell};
+use stats::summary::{self, ReportData, SCHEMA, Summary};
+use stats::traffic::Timeline;
 
 /// Computes the report of a sweep, as far as it is run.
 pub fn analyse(

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Plan, SCHEMA};
-use crate::raw::{CellName, RawCell, RawError, write_whole};
+use stats::raw::{CellName, RawCell, RawError, write_whole};
 
 /// Why a folder cannot be used.
 #[derive(Debug, thiserror::Error)]

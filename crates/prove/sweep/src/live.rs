@@ -33,12 +33,12 @@ use tokio_util::task::TaskTracker;
 use self::collector::Collector;
 use self::deployment::{Deployment, DeploymentError};
 use self::scrape::Counters;
-use crate::figures::Pool;
 use crate::folder::{Folder, FolderError};
 use crate::plan::PlanError;
-use crate::raw::{CellFacts, CellName, RawCell, SCHEMA, ServerCounters, Speculation};
-use crate::summary::CellSummary;
-use crate::workload::Workload;
+use lab::workload::Workload;
+use stats::cell_summary::CellSummary;
+use stats::figures::Pool;
+use stats::raw::{CellFacts, CellName, RawCell, SCHEMA, ServerCounters, Speculation};
 
 /// How much longer than planned load may take to settle.
 const SETTLING: Duration = Duration::from_secs(120);

@@ -10,10 +10,18 @@ use contract::random::{Random, mix};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::plan::Plan;
-use crate::raw::CellName;
+use stats::raw::CellName;
 
 const SHUFFLE: u64 = 0x04de;
+
+/// What of a plan decides which cells there are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cells<'a> {
+    pub(crate) modes: &'a [String],
+    pub(crate) levels: &'a [u32],
+    pub(crate) repeats: u32,
+    pub(crate) seed: u64,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -39,7 +47,7 @@ impl Order {
     }
 
     /// Every cell of a plan, once.
-    pub(crate) fn cells(self, plan: &Plan) -> Vec<CellName> {
+    pub(crate) fn cells(self, plan: Cells<'_>) -> Vec<CellName> {
         let repeats = 1..=plan.repeats;
         match self {
             Self::Random => repeats.flat_map(|repeat| shuffled(plan, repeat)).collect(),
@@ -70,7 +78,7 @@ fn cell(mode: &str, concurrency: u32, repeat: u32) -> CellName {
     }
 }
 
-fn shuffled(plan: &Plan, repeat: u32) -> Vec<CellName> {
+fn shuffled(plan: Cells<'_>, repeat: u32) -> Vec<CellName> {
     let mut cells = there_and_back(plan, repeat);
     let mut random = Random::new(mix(plan.seed, SHUFFLE, u64::from(repeat)));
     for last in (1..cells.len()).rev() {
@@ -79,7 +87,7 @@ fn shuffled(plan: &Plan, repeat: u32) -> Vec<CellName> {
     cells
 }
 
-fn there_and_back(plan: &Plan, repeat: u32) -> Vec<CellName> {
+fn there_and_back(plan: Cells<'_>, repeat: u32) -> Vec<CellName> {
     let mut cells = Vec::new();
     for (index, &level) in plan.levels.iter().enumerate() {
         let forward = plan.modes.iter().map(|mode| cell(mode, level, repeat));
@@ -121,7 +129,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::plan::Wish;
+    use crate::plan::{Plan, Wish};
 
     fn plan(order: &str) -> Plan {
         let text = format!(

@@ -14,22 +14,19 @@ mod wish;
 use std::fmt;
 use std::time::Duration;
 
-use contract::random::mix;
 use serde::{Deserialize, Serialize};
 
 pub use self::preset::Preset;
 pub use self::wish::{Wish, read};
-use crate::order::Order;
-use crate::raw::CellName;
-use crate::slo::Objectives;
+use crate::order::{Cells, Order};
 use crate::story::{self, Stage};
-use crate::summary::VIRTUAL;
+use stats::cell_summary::VIRTUAL;
+use stats::raw::CellName;
+use stats::slo::Objectives;
 
 /// The version of `plan.json`.
 pub const SCHEMA: u32 = 1;
 
-/// Separates the seeds of repeats.
-const REPEAT: u64 = 0x4e9;
 /// The field that makes no sense, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
@@ -113,12 +110,17 @@ impl Plan {
 
     /// The runs in the order in which they are made.
     pub fn cells(&self) -> Vec<CellName> {
-        self.order.cells(self)
+        self.order.cells(Cells {
+            modes: &self.modes,
+            levels: &self.levels,
+            repeats: self.repeats,
+            seed: self.seed,
+        })
     }
 
     /// Of the conversations of a repeat, from 1: the same in every mode and at every level.
     pub fn seed_of(&self, repeat: u32) -> u64 {
-        seed_of(self.seed, repeat)
+        lab::grid::seed_of(self.seed, repeat)
     }
 
     /// The first field in which a plan that was written differs from this one.
@@ -128,11 +130,6 @@ impl Plan {
         let mut different = fields.filter(|(name, value)| written.get(name) != Some(value));
         different.next().map(|(name, _)| name.clone())
     }
-}
-
-/// Of the conversations of a repeat, from 1.
-pub(crate) fn seed_of(seed: u64, repeat: u32) -> u64 {
-    mix(seed, REPEAT, u64::from(repeat.saturating_sub(1)))
 }
 
 impl fmt::Display for Plan {
@@ -159,7 +156,7 @@ mod objectives {
     use serde::de::Error as _;
     use serde::{Deserialize as _, Deserializer, Serializer};
 
-    use crate::slo::Objectives;
+    use stats::slo::Objectives;
 
     pub(super) fn serialize<S: Serializer>(slo: &Objectives, output: S) -> Result<S::Ok, S::Error> {
         output.serialize_str(&slo.notation())

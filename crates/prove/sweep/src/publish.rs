@@ -1,12 +1,13 @@
 //! Everything that a sweep's folder tells, written from its raw cells.
 
 use crate::analysis::analyse;
-use crate::baseline::baseline;
-use crate::compare::Measurements;
-use crate::date::utc;
 use crate::folder::{Folder, FolderError};
-use crate::report::{exports, html, markdown};
-use crate::summary::{ReportData, Summary, VIRTUAL};
+use report::utc;
+use report::{exports, html, markdown};
+use stats::baseline::baseline;
+use stats::cell_summary::VIRTUAL;
+use stats::compare::Measurements;
+use stats::summary::{ReportData, Summary};
 
 /// Computes the report and writes its files. Equal raw cells give equal files, except that the
 /// baseline and the averaged baseline of a live sweep carry a date.

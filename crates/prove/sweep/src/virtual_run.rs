@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use router::{BlockWeights, Mode, ModeName};
 
-use crate::cell::run_cell;
-use crate::contestant::Contestant;
-use crate::figures::Pool;
 use crate::folder::{Folder, FolderError};
-use crate::grid::{Effort, Job, Pace, Progress, SweepPlan, run_all};
-use crate::meter::metered;
 use crate::plan::{Plan, Testbed};
-use crate::raw::CellName;
-use crate::setting::{Setting, SettingError};
-use crate::slo;
-use crate::summary::CellSummary;
+use lab::cell::run_cell;
+use lab::contestant::Contestant;
+use lab::grid::{Effort, Job, Pace, Progress, SweepPlan, run_all};
+use lab::meter::metered;
+use lab::setting::{Setting, SettingError};
+use stats::cell_summary::CellSummary;
+use stats::figures::Pool;
+use stats::raw::CellName;
+use stats::slo;
 
 /// How a virtual sweep goes on.
 #[derive(Clone, Copy, Debug)]

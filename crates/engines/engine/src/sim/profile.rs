@@ -136,6 +136,14 @@ impl Profile {
         Self::parse(name, text)
     }
 
+    /// A shipped profile by name, or one from a file if the name ends with `.toml`.
+    pub fn find(name: &str) -> Result<Self, ProfileError> {
+        match name.ends_with(".toml") {
+            true => Self::load(Path::new(name)),
+            false => Self::named(name),
+        }
+    }
+
     /// A profile from a file; its name is the file's.
     pub fn load(path: &Path) -> Result<Self, ProfileError> {
         let text = std::fs::read_to_string(path).map_err(|source| ProfileError::Read {

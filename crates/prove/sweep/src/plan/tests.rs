@@ -44,8 +44,8 @@ fn presets_are_what_they_are_called() {
 fn only_virtual_runs_are_many_by_themselves() {
     let repeats = |text: &str, is_virtual| wish(text).resolve(is_virtual).unwrap().repeats;
     let target = "target = \"http://x\"\n";
-    assert!(repeats("", true) as usize >= crate::intervals::NEEDED_RUNS);
-    assert!(repeats("story = true", true) as usize >= crate::intervals::NEEDED_RUNS);
+    assert!(repeats("", true) as usize >= stats::intervals::NEEDED_RUNS);
+    assert!(repeats("story = true", true) as usize >= stats::intervals::NEEDED_RUNS);
     assert_eq!(repeats(target, false), 1);
     assert_eq!(
         repeats(&format!("{target}preset = \"published\""), false),

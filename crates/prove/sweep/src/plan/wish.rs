@@ -7,11 +7,11 @@ use router::ModeName;
 use serde::Deserialize;
 
 use super::{Plan, PlanError, Preset, SCHEMA, Testbed};
-use crate::notation;
 use crate::order::Order;
-use crate::setting::Setting;
 use crate::story;
-use crate::workload::Workload;
+use lab::notation;
+use lab::setting::Setting;
+use lab::workload::Workload;
 
 const DEFAULT_SEED: u64 = 42;
 const DEFAULT_SLO: &str = "ttft_p95=600ms,tpot_p95=60ms";
@@ -127,7 +127,7 @@ impl Wish {
                 .as_deref()
                 .unwrap_or(DEFAULT_SLO)
                 .parse()
-                .map_err(|error: crate::slo::ObjectiveError| bad("slo")(error.to_string()))?,
+                .map_err(|error: stats::slo::ObjectiveError| bad("slo")(error.to_string()))?,
             order,
             workload,
         };

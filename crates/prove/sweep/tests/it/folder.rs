@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use lab::NEVER;
 use loadgen::baseline::Baseline;
-use sweep::{Folder, FolderError, NEVER, Plan, Sitting, VirtualRun, Wish, publish};
+use sweep::{Folder, FolderError, Plan, Sitting, VirtualRun, Wish, publish};
 
 const PLAN: &str = r#"
 levels = [6, 12]

@@ -1,6 +1,4 @@
-//! The laboratory from outside: what it says about the shipped router.
+//! Sweeps from outside: what they leave in a folder.
 
-#[cfg(test)]
-mod claims;
 #[cfg(test)]
 mod folder;
