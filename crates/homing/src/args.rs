@@ -315,17 +315,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-impl DemoArgs {
-    /// Conversations at once, at the start: a model on a processor is slower than a simulated one.
-    pub(crate) fn concurrency(&self) -> u32 {
-        let usual = match self.llama.engine {
-            EngineChoice::Simulated => 60,
-            EngineChoice::Llama => 4,
-        };
-        self.concurrency.unwrap_or(usual)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

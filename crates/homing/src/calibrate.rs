@@ -11,7 +11,8 @@ use engine::{Executor as _, Limits};
 use llama::LlamaExecutor;
 
 use crate::args::{CalibrateArgs, SpeculationChoice};
-use crate::backend::{Asked, Llama};
+use crate::backend::Llama;
+use crate::plan::LLAMA_BLOCK;
 use crate::print;
 
 pub(crate) fn run(args: &CalibrateArgs) -> anyhow::Result<()> {
@@ -30,14 +31,8 @@ pub(crate) fn run(args: &CalibrateArgs) -> anyhow::Result<()> {
             folder.display()
         );
     }
-    let (llama, _) = Llama::read(Asked {
-        profile: "",
-        seed: 0,
-        block_size: None,
-        model: &args.model,
-        llama: &args.llama,
-        workers: Some(args.workers),
-    })?;
+    let (plan, model) = (args.llama.resolve()?, args.model.resolve()?);
+    let (llama, _) = Llama::read(&plan, &model, LLAMA_BLOCK, args.workers)?;
     let mut executors = (0..args.workers)
         .map(|_| llama.executor())
         .collect::<anyhow::Result<Vec<_>>>()?;

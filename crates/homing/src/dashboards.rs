@@ -14,7 +14,7 @@ use anyhow::Context as _;
 
 use self::lines::{Choice, Lines};
 use crate::args::DashboardsArgs;
-use crate::demo::baseline;
+use crate::baseline_file;
 use crate::print;
 
 /// The dashboard that has reference lines, which is the one to open first.
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &DashboardsArgs) -> anyhow::Result<()> {
     let lines = match &args.baseline {
         None => None,
         Some(path) => {
-            let baseline = baseline::read(path)?;
+            let baseline = baseline_file::read(path)?;
             let choice = Choice {
                 level: args.level,
                 baseline_mode: args.baseline_mode.clone(),

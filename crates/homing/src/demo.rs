@@ -4,130 +4,158 @@
 //! SIGTERM or Ctrl-C takes them down in the opposite order: stop load, refuse new requests,
 //! finish the running streams, stop the engines.
 
-pub(crate) mod baseline;
+mod baseline;
 mod console;
-mod signals;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use ::console::Console;
-use anyhow::Context as _;
-use contract::{Clock, FrontendId, Hashing, Visitors};
-use frontend::{Access, FaultLimits, FleetCommand, Frontend, FrontendConfig, Listening, Parts};
+use contract::{Clock, FrontendId};
+use frontend::{FleetCommand, Frontend, FrontendConfig, Listening, Parts};
 use loadgen::LoadGenerator;
 use loadgen::client::{Transport, TransportOptions};
-use router::Router;
+use router::{Router, RouterConfig};
 use tasks::Tasks;
-use telemetry::{Registry, catalog};
+use telemetry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use transport::roster;
 use worker::WorkerContext;
 
-use crate::args::DemoArgs;
-use crate::backend::{Asked, Backend};
+use crate::backend::Backend;
 use crate::fleet::Fleet;
 use crate::observability::{Observability, Watched};
-use crate::print;
-use crate::runtime;
-
-pub(crate) use self::signals::StopSignals;
-pub(crate) use self::signals::stop_signal;
+use crate::plan::{BackendPlan, ConsolePlan, DemoPlan, LoadPlan, ObservabilityPlan};
+use crate::process::{self, Control, StopSignals};
+use crate::{print, runtime};
 
 /// Commands to the fleet that may wait: they are typed by people.
 const COMMANDS: usize = 16;
 
-pub(crate) fn run(args: Box<DemoArgs>) -> anyhow::Result<()> {
-    let log = args.general.log.clone();
-    runtime::run(&log, demo(*args))
+pub(crate) fn run(plan: DemoPlan) -> anyhow::Result<()> {
+    let log = plan.log.clone();
+    runtime::run(&log, demo(plan))
 }
 
-async fn demo(args: DemoArgs) -> anyhow::Result<()> {
-    // From here on a signal is heard by whoever waits for one, and stops nothing half-way.
+async fn demo(plan: DemoPlan) -> anyhow::Result<()> {
+    // From here on a signal reaches whoever waits for one, and stops nothing half-way.
     let signals = StopSignals::listen()?;
-    // Bound first: a port that is taken should be the first thing to hear about.
-    let api = listen(&args, args.http_port, "--http-port").await?;
-    let console = listen(&args, args.console_port, "--console-port").await?;
-    let given = console::Given::read(&args)?;
-    let beside = match args.beside.observability {
-        false => None,
-        true => {
-            let watched = Watched {
-                api: console::reachable(api.local_addr()?),
-                lines: console::reference_lines(&args, &given),
-            };
-            Some(Observability::start(&args.beside, &watched).await?)
-        }
+    // Bound first: a port that is taken is the first thing to report.
+    let listeners = Listeners {
+        api: plan.api.listen().await?,
+        console: plan.console_at.listen().await?,
     };
-    let doors = Doors {
-        api,
-        console,
-        signals,
+    let beside = observability(plan.observability, &plan.console, &listeners).await?;
+    let parts = SystemPlan {
+        backend: plan.backend,
+        max_workers: plan.max_workers as usize,
+        router: plan.router,
+        frontend: plan.frontend,
+        control: plan.control,
     };
-    let outcome = system(&args, doors, given, beside.as_ref()).await;
+    let outside = Outside {
+        listeners,
+        listening: plan.listening,
+        load: plan.load,
+        console: plan.console,
+        grace: plan.grace,
+    };
+    let outcome = serve(parts, outside, signals, beside.as_ref()).await;
     if let Some(beside) = beside {
         beside.stop().await;
     }
     outcome
 }
 
+async fn observability(
+    plan: Option<ObservabilityPlan>,
+    console: &ConsolePlan,
+    listeners: &Listeners,
+) -> anyhow::Result<Option<Observability>> {
+    let Some(plan) = plan else {
+        return Ok(None);
+    };
+    let watched = Watched {
+        api: console::reachable(listeners.api.local_addr()?),
+        lines: console.lines.clone(),
+    };
+    Ok(Some(Observability::start(&plan, &watched).await?))
+}
+
 /// Starts the system and serves until a signal.
-async fn system(
-    args: &DemoArgs,
-    doors: Doors,
-    mut given: console::Given,
+async fn serve(
+    plan: SystemPlan,
+    outside: Outside,
+    signals: StopSignals,
     beside: Option<&Observability>,
 ) -> anyhow::Result<()> {
-    let addresses = [doors.api.local_addr()?, doors.console.local_addr()?];
-    if let Some(url) = beside.and_then(Observability::prometheus_url) {
-        given.ask(url)?;
-    }
-    let system = System::start(args).await?;
-    let facade = console::facade(args, &system, addresses[0], given)?;
-    let load = match args.no_load {
-        true => None,
-        false => Some(console::load_generator(args, &system, addresses[0])?),
-    };
-    system.greet(args, addresses, beside);
-    let outside = Outside {
-        doors,
+    let system = System::start(plan).await?;
+    let Outside {
+        listeners,
+        listening,
         load,
-        autostart: args.autostart,
-        grace: args.limits.shutdown_grace,
-        listening: args.limits.listening(Visitors::new(
-            args.host.is_loopback(),
-            false,
-            &args.allowed_hosts,
-        )),
+        console,
+        grace,
+    } = outside;
+    let api = listeners.api.local_addr()?;
+    let autostart = load.as_ref().is_some_and(|load| load.autostart);
+    let load = load.map(|plan| console::load_generator(plan, &system, api));
+    let load = load.transpose()?;
+    let prometheus = beside.and_then(Observability::prometheus_url);
+    let facade = console::facade(console, &system, api, prometheus)?;
+    system.greet(&listeners, beside)?;
+    let running = Running {
+        listeners,
+        listening,
+        load,
+        autostart,
+        grace,
     };
-    system.serve(outside, facade).await
+    system.serve(running, facade, signals).await
 }
 
-/// Where others come in, and what makes it close.
-struct Doors {
+/// Where clients come in.
+struct Listeners {
     api: TcpListener,
     console: TcpListener,
-    signals: StopSignals,
 }
 
-/// What stands before the system.
+/// What stands before the system, as planned.
 struct Outside {
-    doors: Doors,
+    listeners: Listeners,
+    listening: Listening,
+    load: Option<LoadPlan>,
+    console: ConsolePlan,
+    grace: Duration,
+}
+
+/// The same, started.
+struct Running {
+    listeners: Listeners,
+    listening: Listening,
     load: Option<LoadGenerator>,
     autostart: bool,
     /// How long running streams may take to finish.
     grace: Duration,
-    listening: Listening,
+}
+
+/// What the system is built from.
+struct SystemPlan {
+    backend: BackendPlan,
+    max_workers: usize,
+    router: RouterConfig,
+    frontend: FrontendConfig,
+    control: Control,
 }
 
 /// Everything that runs behind the listeners.
 struct System {
     backend: Arc<Backend>,
     workers: u32,
-    access: Access,
+    control: Control,
     frontend: Frontend,
     router: Router,
     registry: Registry,
@@ -139,23 +167,19 @@ struct System {
 }
 
 impl System {
-    async fn start(args: &DemoArgs) -> anyhow::Result<Self> {
-        let (backend, preprocessor) = Backend::read(Asked {
-            profile: &args.profile,
-            seed: args.seed,
-            block_size: args.kv_cache_block_size,
-            model: &args.model,
-            llama: &args.llama,
-            workers: args.workers,
-        })?;
+    async fn start(plan: SystemPlan) -> anyhow::Result<Self> {
+        let SystemPlan {
+            backend,
+            max_workers,
+            router,
+            frontend,
+            control,
+        } = plan;
+        let workers = backend.workers;
+        let (backend, preprocessor) = Backend::read(backend)?;
         let backend = Arc::new(backend);
-        let access = access(args);
         let clock = Clock::start();
-        let registry = Registry::new();
-        registry
-            .gauge(&catalog::BUILD_INFO, &[env!("CARGO_PKG_VERSION")])
-            .set(1.0);
-        let router = args.routing.config(args.seed, backend.block_size())?;
+        let registry = process::registry();
         let (roster, changes) = roster();
         let (sender, commands) = mpsc::channel(COMMANDS);
         let tasks = Tasks::new();
@@ -169,35 +193,20 @@ impl System {
             id: FrontendId(0),
             fleet_commands: Some(sender),
         };
-        let config = FrontendConfig {
-            max_requests: args.limits.max_requests,
-            max_body_bytes: args.limits.max_body_bytes,
-            max_buffered_bytes: args.limits.max_buffered_bytes,
-            max_queue_wait: Some(args.routing.max_queue_wait),
-            trust_priority: args.routing.trust_priority_header,
-            access: access.clone(),
-            api_keys: None,
-            block_size: backend.block_size() as usize,
-            hashing: Hashing::default(),
-            faults: FaultLimits::default(),
-            slow_reader_timeout: args.limits.slow_reader_timeout,
-        };
-        let frontend = Frontend::start(config, parts, changes, &tasks);
-        let workers = args.workers.unwrap_or(backend.workers());
+        let frontend = Frontend::start(frontend, parts, changes, &tasks);
         let context = WorkerContext {
             clock,
             registry: registry.clone(),
-            epoch: epoch(),
+            epoch: process::unix_ms(),
         };
-        let most = workers.max(args.max_workers) as usize;
-        let mut fleet = Fleet::new(Arc::clone(&backend), context, roster, most);
+        let mut fleet = Fleet::new(Arc::clone(&backend), context, roster, max_workers);
         for _ in 0..workers {
             fleet.add().await?;
         }
         Ok(Self {
             backend,
             workers,
-            access,
+            control,
             frontend,
             router,
             registry,
@@ -208,19 +217,38 @@ impl System {
         })
     }
 
-    fn greet(
-        &self,
-        args: &DemoArgs,
-        [api, console]: [SocketAddr; 2],
-        beside: Option<&Observability>,
-    ) {
+    /// What serves, in words.
+    fn describe(&self) -> String {
+        self.backend.describe(self.workers)
+    }
+
+    fn greet(&self, listeners: &Listeners, beside: Option<&Observability>) -> anyhow::Result<()> {
         let model = self.backend.model();
+        let (api, console) = (listeners.api.local_addr()?, listeners.console.local_addr()?);
         print::line(format_args!(
             "Homing {} serves {model} on {}, router {}\n",
             env!("CARGO_PKG_VERSION"),
-            self.backend.describe(self.workers),
-            args.routing.router_mode,
+            self.describe(),
+            self.router.mode().name(),
         ));
+        self.print_addresses(api, console, beside);
+        if let Some(news) = self.control.news() {
+            print::line(format_args!("  {news}"));
+        }
+        print::line(format_args!(
+            "\nTry:  curl http://{api}/v1/chat/completions -H 'content-type: application/json' \\\n        \
+             -d '{{\"model\":\"{model}\",\"messages\":[{{\"role\":\"user\",\"content\":\"What is a TLB?\"}}]}}'\n\n\
+             Ctrl-C stops it."
+        ));
+        Ok(())
+    }
+
+    fn print_addresses(
+        &self,
+        api: SocketAddr,
+        console: SocketAddr,
+        beside: Option<&Observability>,
+    ) {
         let mut addresses = vec![
             ("api", format!("http://{api}/v1")),
             ("console", format!("http://{console}")),
@@ -232,22 +260,17 @@ impl System {
         for (name, address) in addresses {
             print::line(format_args!("  {name:<width$}  {address}"));
         }
-        if let (Access::Token(token), None) = (&self.access, &args.control_token) {
-            print::line(format_args!(
-                "  control token (made up for this run): {token}"
-            ));
-        }
-        print::line(format_args!(
-            "\nTry:  curl http://{api}/v1/chat/completions -H 'content-type: application/json' \\\n        \
-             -d '{{\"model\":\"{model}\",\"messages\":[{{\"role\":\"user\",\"content\":\"What is a TLB?\"}}]}}'\n\n\
-             Ctrl-C stops it."
-        ));
     }
 
     /// Serves until a signal, then takes the system down: no load, no new requests, running
     /// streams to their end, engines, the rest. A second signal, or the end of the grace, cuts
     /// it short.
-    async fn serve(self, outside: Outside, facade: console::Facade) -> anyhow::Result<()> {
+    async fn serve(
+        self,
+        running: Running,
+        facade: console::Facade,
+        mut signals: StopSignals,
+    ) -> anyhow::Result<()> {
         let Self {
             frontend,
             fleet,
@@ -255,14 +278,13 @@ impl System {
             tasks,
             ..
         } = self;
-        let Outside {
-            doors,
+        let Running {
+            listeners,
+            listening,
             load,
             autostart,
             grace,
-            listening,
-        } = outside;
-        let mut signals = doors.signals;
+        } = running;
         let drain = CancellationToken::new();
         let console = Console::new(facade.config, facade.system, load.clone(), drain.clone());
         tasks.spawn(console.clone().keep_history());
@@ -272,7 +294,10 @@ impl System {
         }
         // What is not the console's is answered as on the API's port.
         let console = console.service().fallback_service(frontend.service());
-        for (listener, routes) in [(doors.api, frontend.service()), (doors.console, console)] {
+        for (listener, routes) in [
+            (listeners.api, frontend.service()),
+            (listeners.console, console),
+        ] {
             let listening = listening.clone();
             tasks.spawn(frontend::serve(listener, routes, listening, drain.clone()));
         }
@@ -286,13 +311,9 @@ impl System {
             // Nobody reads those answers, so nobody waits for them.
             load.stop().await;
         }
-        print::line(format_args!(
-            "finishing {} running request(s) ...",
-            frontend.in_flight()
-        ));
-        frontend.close();
-        drain.cancel();
         let finished = async {
+            frontend.close();
+            drain.cancel();
             frontend.idle().await;
             tasks.stop.cancel();
             stop_workers.cancel();
@@ -300,38 +321,7 @@ impl System {
             let _ = workers.await;
             tasks.finish().await;
         };
-        tokio::select! {
-            () = finished => {}
-            () = tokio::time::sleep(grace) => {
-                print::line(format_args!("gave up on {} request(s)", frontend.in_flight()));
-            }
-            () = signals.next() => {}
-        }
+        process::drain(&mut signals, grace, || frontend.in_flight(), finished).await;
         Ok(())
     }
-}
-
-async fn listen(args: &DemoArgs, port: u16, option: &str) -> anyhow::Result<TcpListener> {
-    let address = SocketAddr::new(args.host, port);
-    TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address} ({option}; 0 picks a free port)"))
-}
-
-/// Whoever can reach a loopback listener may change things; beyond it a token is needed, and
-/// one is made up if none was given.
-fn access(args: &DemoArgs) -> Access {
-    match &args.control_token {
-        Some(token) => Access::Token(token.clone()),
-        None if args.host.is_loopback() => Access::Open,
-        None => Access::Token(frontend::random_token()),
-    }
-}
-
-/// Distinguishes this run of a worker from earlier ones: the time it started.
-fn epoch() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO);
-    since.as_secs()
 }

@@ -11,7 +11,6 @@ mod view;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ::loadgen::client::{Client, Patience, ServedModel, Target, Transport, TransportOptions};
 use ::loadgen::user_model::{self, UserModel};
@@ -27,8 +26,9 @@ use self::outputs::Recorder;
 use self::report::Report;
 use self::view::View;
 use crate::args::LoadgenArgs;
-use crate::demo::stop_signal;
+use crate::environment::secret;
 use crate::print;
+use crate::process::{stop_signal, unix_ms};
 
 /// Where the user model's key is.
 const USER_MODEL_KEY: &str = "HOMING_USER_MODEL_API_KEY";
@@ -162,7 +162,7 @@ async fn starters(args: &LoadgenArgs) -> anyhow::Result<Vec<Starter>> {
 async fn client(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<(Client, bool)> {
     let mut target = Target::new(&args.target, "").context("--target")?;
     if let Some(name) = &args.api_key_env {
-        target = target.with_key(&key(name)?).context("--api-key-env")?;
+        target = target.with_key(&secret(name)?).context("--api-key-env")?;
     }
     target.extensions = !args.plain;
     let options = TransportOptions {
@@ -197,7 +197,7 @@ async fn user_model(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<Option<U
     let mut target = Target::new(url, "").context("--user-model")?;
     // Whoever writes questions is some server out there: it gets the standard's fields.
     target.extensions = false;
-    if let Ok(key) = key(USER_MODEL_KEY) {
+    if let Ok(key) = secret(USER_MODEL_KEY) {
         target = target.with_key(&key).context(USER_MODEL_KEY)?;
     }
     let transport = Transport::network(TransportOptions::default());
@@ -257,14 +257,6 @@ fn hint(failure: &Failure) -> &'static str {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this crate is the reader of the environment"
-)]
-pub(crate) fn key(name: &str) -> anyhow::Result<String> {
-    std::env::var(name).with_context(|| format!("the environment variable {name}"))
-}
-
 async fn serve_metrics(
     args: &LoadgenArgs,
     registry: &Registry,
@@ -283,10 +275,4 @@ async fn serve_metrics(
     let serving = exposition::serve(listener, registry.clone(), clock, tasks.clone());
     tasks.spawn(serving);
     Ok(())
-}
-
-pub(crate) fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let since = since.unwrap_or(Duration::ZERO).as_millis();
-    u64::try_from(since).unwrap_or(0)
 }

@@ -7,11 +7,13 @@
 
 mod args;
 mod backend;
+mod baseline_file;
 mod calibrate;
 mod cluster;
 mod config;
 mod dashboards;
 mod demo;
+mod environment;
 mod fleet;
 mod laboratory;
 mod loadgen;
@@ -19,7 +21,9 @@ mod model;
 mod observability;
 mod open_files;
 mod pages;
+mod plan;
 mod print;
+mod process;
 mod runtime;
 mod simulation;
 mod sweep;
@@ -36,14 +40,14 @@ fn main() -> ExitCode {
         Err(error) => return fail(&error),
     };
     let outcome = match cli.command {
-        Command::Demo(args) => demo::run(args),
+        Command::Demo(args) => args.resolve().and_then(demo::run),
         Command::Loadgen(args) => return loadgen::run(&args),
         Command::Sweep(args) => return sweep::run(&args),
         Command::Replay(args) => laboratory::replay(&args),
         Command::Learning(args) => laboratory::learning::run(&args),
         Command::Dashboards(args) => dashboards::run(&args),
-        Command::Frontend(args) => cluster::frontend::run(*args),
-        Command::Worker(args) => cluster::worker::run(*args),
+        Command::Frontend(args) => args.resolve().and_then(cluster::frontend::run),
+        Command::Worker(args) => args.resolve().and_then(cluster::worker::run),
         Command::Model { command } => model::run(&command),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Config { command } => shown(&command).and_then(|()| config::show()),

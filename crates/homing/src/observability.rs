@@ -22,8 +22,8 @@ use tempfile::TempDir;
 
 use self::files::Files;
 use self::server::{Server, Start};
-use crate::args::ObservabilityArgs;
 use crate::dashboards::lines::Lines;
+use crate::plan::ObservabilityPlan;
 
 /// Prometheus is ready within a second, or after it has read what an earlier run left.
 const PROMETHEUS_PATIENCE: Duration = Duration::from_secs(15);
@@ -67,10 +67,10 @@ enum Beside {
 }
 
 impl Observability {
-    pub(crate) async fn start(args: &ObservabilityArgs, watched: &Watched) -> anyhow::Result<Self> {
-        let (folder, temporary) = folder(args)?;
-        let prometheus = port(args.prometheus_port, "--prometheus-port");
-        let grafana = port(args.grafana_port, "--grafana-port");
+    pub(crate) async fn start(plan: &ObservabilityPlan, watched: &Watched) -> anyhow::Result<Self> {
+        let (folder, temporary) = folder(plan)?;
+        let prometheus = port(plan.prometheus_port, "--prometheus-port");
+        let grafana = port(plan.grafana_port, "--grafana-port");
         let url = prometheus.as_ref().map_or("", |(url, _)| url);
         let files = files::write(&folder, watched.api, url, watched.lines.as_ref())
             .context("--observability")?;
@@ -216,8 +216,8 @@ fn grafana_settings(files: &Files, port: u16) -> Vec<(&'static str, String)> {
 }
 
 /// The folder to write into, and what removes it if it is a temporary one.
-fn folder(args: &ObservabilityArgs) -> anyhow::Result<(PathBuf, Option<TempDir>)> {
-    match &args.observability_dir {
+fn folder(plan: &ObservabilityPlan) -> anyhow::Result<(PathBuf, Option<TempDir>)> {
+    match &plan.folder {
         Some(folder) => Ok((folder.clone(), None)),
         None => {
             let temporary = tempfile::Builder::new().prefix("homing-").tempdir();

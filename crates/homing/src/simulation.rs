@@ -1,11 +1,11 @@
-//! What a simulated worker needs from the rest: a profile, and something to say.
+//! What simulated workers answer with.
 //!
 //! The engine knows tokens only, so the text is prepared here: our own articles are cut into
 //! paragraphs, tokenised once, and shared by all workers.
 
 use std::sync::Arc;
 
-use engine::sim::{AnswerBank, Profile};
+use engine::sim::AnswerBank;
 use preprocess::{Preprocessor, corpus};
 
 /// Every simulated answer begins with a mark, so that nobody takes it for a model's, and with a
@@ -16,11 +16,6 @@ const OPENINGS: u32 = 1000;
 
 fn opening(number: u32) -> String {
     format!("[simulated] #{number:03}\n\n")
-}
-
-/// A built-in profile by name, or one from a file.
-pub(crate) fn profile(name: &str) -> anyhow::Result<Profile> {
-    Ok(Profile::find(name)?)
 }
 
 /// The articles in the tokens of the served model.

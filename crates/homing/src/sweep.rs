@@ -15,9 +15,8 @@ use anyhow::Context as _;
 use stats::{Measurements, Summary};
 
 use crate::args::{SweepArgs, SweepCommand};
-use crate::demo::stop_signal;
-use crate::loadgen::unix_ms;
 use crate::print;
+use crate::process::{stop_signal, unix_ms};
 
 /// The plan or the server cannot be used.
 const UNUSABLE: u8 = 2;

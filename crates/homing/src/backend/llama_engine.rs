@@ -10,16 +10,11 @@ use llama::{
 };
 use preprocess::Preprocessor;
 
-use super::{Asked, model_path, preprocessor};
-use crate::args::{LlamaArgs, SpeculationChoice};
+use crate::plan::{DraftPlan, LlamaPlan, ModelPlan};
 use crate::print;
 
-/// Workers unless told otherwise: enough for routing to matter.
-pub(super) const WORKERS: u32 = 3;
-/// Contexts are cut here unless told otherwise: memory grows with them.
+/// Contexts are cut here by default: memory grows with them.
 const CONTEXT: usize = 8192;
-/// Tokens to a block.
-const BLOCK: u32 = 32;
 /// Loading is announced from here on.
 const LARGE_MODEL: u64 = 500 << 20;
 
@@ -32,16 +27,25 @@ pub(crate) struct Llama {
 }
 
 impl Llama {
-    /// Opens the model that the options name and loads its weights.
-    pub(crate) fn read(asked: Asked<'_>) -> anyhow::Result<(Self, Preprocessor)> {
-        let path = model_path(asked.model)?.context(
+    /// Opens the model that the plan names and loads its weights.
+    pub(crate) fn read(
+        plan: &LlamaPlan,
+        model: &ModelPlan,
+        block_size: u32,
+        workers: u32,
+    ) -> anyhow::Result<(Self, Preprocessor)> {
+        let path = model.path.as_deref().context(
             "--engine llama needs a model: --model smollm2 (see `homing model list`), or --model-path",
         )?;
-        let checkpoint = Checkpoint::open(&path)?;
-        let speculation = draft_source(asked.llama, (&path, &checkpoint))?;
-        let options = options(&checkpoint, asked, speculation)?;
-        check_memory(&checkpoint, &options, asked.workers.unwrap_or(WORKERS))?;
-        let preprocessor = preprocessor(asked.model, options.model.context as u32)?;
+        let checkpoint = Checkpoint::open(path)?;
+        let speculation = draft_source(&plan.drafts, path, &checkpoint)?;
+        let sizes = Sizes {
+            block_size: block_size as usize,
+            workers: workers as usize,
+        };
+        let options = options(&checkpoint, plan, sizes, speculation)?;
+        check_memory(&checkpoint, &options, workers)?;
+        let preprocessor = model.preprocessor(options.model.context as u32)?;
         let total = checkpoint.stored_bytes();
         let mut done = 0;
         let mut told = 0;
@@ -54,7 +58,7 @@ impl Llama {
                 print::note(format_args!("loading {}: {percent} %", path.display()));
             }
         })?;
-        let name = super::told_name(asked.model).unwrap_or(&checkpoint.config().name);
+        let name = model.name.as_deref().unwrap_or(&checkpoint.config().name);
         let llama = Llama {
             model: ModelName::new(name),
             weights,
@@ -129,35 +133,18 @@ impl Llama {
     }
 }
 
-/// Where guesses come from; whatever it is must fit the model.
-fn draft_source(
-    args: &LlamaArgs,
-    (path, target): (&Path, &Checkpoint),
-) -> anyhow::Result<DraftSource> {
-    let named = || {
-        let name = args.draft_model.as_ref();
-        let name = name.context("--speculation draft and eagle3 need --draft-model")?;
-        anyhow::Ok(crate::model::store()?.resolve(name)?.path)
-    };
-    if args.draft_model.is_some()
-        && matches!(
-            args.speculation,
-            SpeculationChoice::None | SpeculationChoice::Ngram
-        )
-    {
-        bail!("--draft-model is for --speculation draft or eagle3");
-    }
-    Ok(match args.speculation {
-        SpeculationChoice::None => DraftSource::None,
-        SpeculationChoice::Ngram => DraftSource::Ngram,
-        SpeculationChoice::Draft => {
-            let draft_path = named()?;
-            let draft = Checkpoint::open(&draft_path)?;
-            same_vocabulary((path, target), (&draft_path, &draft))?;
+/// Where drafts come from; it must fit the model.
+fn draft_source(plan: &DraftPlan, path: &Path, target: &Checkpoint) -> anyhow::Result<DraftSource> {
+    Ok(match plan {
+        DraftPlan::None => DraftSource::None,
+        DraftPlan::Ngram => DraftSource::Ngram,
+        DraftPlan::Model(draft_path) => {
+            let draft = Checkpoint::open(draft_path)?;
+            same_vocabulary((path, target), (draft_path, &draft))?;
             DraftSource::Model(LoadedWeights::load(&draft, &mut |_| ())?)
         }
-        SpeculationChoice::Eagle3 => {
-            let head = HeadFiles::open(&named()?)?;
+        DraftPlan::Eagle3(folder) => {
+            let head = HeadFiles::open(folder)?;
             DraftSource::Eagle3(LoadedHead::load(&head, target.config())?)
         }
     })
@@ -195,13 +182,24 @@ fn same_vocabulary(
     Ok(())
 }
 
+/// What the engine does not decide itself.
+struct Sizes {
+    block_size: usize,
+    workers: usize,
+}
+
 fn options(
     checkpoint: &Checkpoint,
-    asked: Asked<'_>,
+    plan: &LlamaPlan,
+    sizes: Sizes,
     speculation: DraftSource,
 ) -> anyhow::Result<ExecutorOptions> {
-    let (args, shape) = (asked.llama, checkpoint.config());
-    let context = match args.context {
+    let shape = checkpoint.config();
+    let Sizes {
+        block_size,
+        workers,
+    } = sizes;
+    let context = match plan.context {
         Some(context) if context > shape.context => bail!(
             "--context {context} is more than the {} tokens that {} was made for",
             shape.context,
@@ -210,28 +208,26 @@ fn options(
         Some(context) => context,
         None => shape.context.min(CONTEXT),
     };
-    let block_size = asked.block_size.unwrap_or(BLOCK) as usize;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let workers = asked.workers.unwrap_or(WORKERS) as usize;
     let block_bytes = Model::block_bytes(shape, block_size) + speculation.block_bytes(block_size);
-    let blocks = (args.kv_cache_mb << 20) / block_bytes;
+    let blocks = (plan.kv_cache_mb << 20) / block_bytes;
     if blocks * block_size < context {
         bail!(
             "--kv-cache-mb {} holds {} tokens, less than one context of {context}: give more, or a smaller --context",
-            args.kv_cache_mb,
+            plan.kv_cache_mb,
             blocks * block_size
         );
     }
-    let (drafts, slots) = (args.draft_tokens as usize, args.slots as usize);
+    let (drafts, slots) = (plan.draft_tokens as usize, plan.slots as usize);
     Ok(ExecutorOptions {
         slots,
         model: ModelOptions {
             block_size,
             blocks,
-            step_tokens: args.max_step_tokens.max(slots),
+            step_tokens: plan.max_step_tokens.max(slots),
             outputs: slots * (1 + drafts),
             context,
-            threads: args
+            threads: plan
                 .threads
                 .map_or((cores / workers).max(1), |threads| threads as usize),
             isa: Isa::detect(),

@@ -1,97 +1,87 @@
 //! `homing frontend`: the OpenAI-compatible server over workers on other machines.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context as _;
-use contract::{Clock, FrontendId, Hashing, ModelName, Visitors};
-use engine::sim::Profile;
-use frontend::{Access, FaultLimits, Frontend, FrontendConfig, KeyRing, Parts};
+use contract::{Clock, FrontendId};
+use frontend::{Frontend, FrontendConfig, KeyRing, Parts};
 use router::{Router, RouterConfig};
 use tasks::Tasks;
-use telemetry::{Registry, catalog};
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use transport::roster;
 
-use super::draw_id;
 use super::keys::KeyFile;
 use super::membership::{self, Place};
-use crate::args::FrontendArgs;
-use crate::demo::StopSignals;
-use crate::{backend, print, runtime};
+use crate::plan::{FrontendPlan, ModelPlan, Served, WorkerSources, draw_id};
+use crate::process::{self, Control, StopSignals};
+use crate::{print, runtime};
 
-pub(crate) fn run(args: FrontendArgs) -> anyhow::Result<()> {
-    runtime::run(&args.general.log.clone(), serve(args))
+pub(crate) fn run(plan: FrontendPlan) -> anyhow::Result<()> {
+    let log = plan.log.clone();
+    runtime::run(&log, serve(plan))
 }
 
-/// What is served, as the flags say or as the default profile has it.
-pub(super) struct Served {
-    pub(super) model: ModelName,
-    pub(super) block_size: u32,
-    pub(super) max_context_tokens: u32,
-    pub(super) hashing: Hashing,
-}
-
-async fn serve(args: FrontendArgs) -> anyhow::Result<()> {
+async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
     let mut signals = StopSignals::listen()?;
-    membership::check(&args)?;
-    let address = SocketAddr::new(args.host, args.http_port);
-    let listener = TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen on {address} (--http-port; 0 picks a free port)")
-    })?;
-    let served = served(&args)?;
-    let access = access(&args);
+    let listener = plan.api.listen().await?;
     let tasks = Tasks::new();
-    let frontend = start(&args, &served, access.clone(), &tasks).await?;
-    greet(&args, &served, &access, listener.local_addr()?);
+    let greeting = Greeting {
+        mode: plan.router.mode.name().to_string(),
+        workers: plan.workers.to_string(),
+        model: plan.served.model.to_string(),
+    };
+    let parts = Wiring {
+        served: plan.served,
+        model: plan.model,
+        router: plan.router,
+        config: FrontendConfig {
+            api_keys: api_keys(plan.api_key_file.as_deref(), &tasks)?,
+            ..plan.frontend
+        },
+        workers: plan.workers,
+    };
+    let frontend = start(parts, &tasks).await?;
+    greeting.print(&plan.control, listener.local_addr()?);
     let drain = CancellationToken::new();
-    let keys = args.api_key_file.is_some();
-    let visitors = Visitors::new(args.host.is_loopback(), keys, &args.allowed_hosts);
     tasks.spawn(frontend::serve(
         listener,
         frontend.service(),
-        args.limits.listening(visitors),
+        plan.listening,
         drain.clone(),
     ));
     signals.next().await;
-    print::line(format_args!(
-        "finishing {} running request(s) ...",
-        frontend.in_flight()
-    ));
-    frontend.close();
-    drain.cancel();
     let finished = async {
+        frontend.close();
+        drain.cancel();
         frontend.idle().await;
         tasks.finish().await;
     };
-    tokio::select! {
-        () = finished => {}
-        () = tokio::time::sleep(args.limits.shutdown_grace) => {
-            print::line(format_args!("gave up on {} request(s)", frontend.in_flight()));
-        }
-        () = signals.next() => {}
-    }
+    process::drain(&mut signals, plan.grace, || frontend.in_flight(), finished).await;
     Ok(())
 }
 
-async fn start(
-    args: &FrontendArgs,
-    served: &Served,
-    access: Access,
-    tasks: &Tasks,
-) -> anyhow::Result<Frontend> {
+/// What a frontend is put together from.
+struct Wiring {
+    served: Served,
+    model: ModelPlan,
+    router: RouterConfig,
+    config: FrontendConfig,
+    workers: WorkerSources,
+}
+
+async fn start(wiring: Wiring, tasks: &Tasks) -> anyhow::Result<Frontend> {
+    let Wiring {
+        served,
+        model,
+        router,
+        config,
+        workers,
+    } = wiring;
     let clock = Clock::start();
-    let registry = Registry::new();
-    registry
-        .gauge(&catalog::BUILD_INFO, &[env!("CARGO_PKG_VERSION")])
-        .set(1.0);
+    let registry = process::registry();
     let id = FrontendId(draw_id());
-    let router = RouterConfig {
-        hashing: served.hashing,
-        ..args.routing.config(args.seed, served.block_size)?
-    };
-    let preprocessor = backend::preprocessor(&args.model, served.max_context_tokens)?;
+    let preprocessor = model.preprocessor(served.max_context_tokens)?;
     let tokenizer = Arc::clone(preprocessor.tokenizer());
     let parts = Parts {
         model: served.model.clone(),
@@ -102,23 +92,6 @@ async fn start(
         id,
         fleet_commands: None,
     };
-    let config = FrontendConfig {
-        max_requests: args.limits.max_requests,
-        max_body_bytes: args.limits.max_body_bytes,
-        max_buffered_bytes: args.limits.max_buffered_bytes,
-        max_queue_wait: Some(args.routing.max_queue_wait),
-        trust_priority: args.routing.trust_priority_header,
-        access,
-        api_keys: api_keys(args, tasks)?,
-        block_size: served.block_size as usize,
-        hashing: served.hashing,
-        faults: FaultLimits {
-            migrations: args.migration_limit,
-            first_token_timeout: args.first_token_timeout,
-            stall_timeout: args.stall_timeout,
-        },
-        slow_reader_timeout: args.limits.slow_reader_timeout,
-    };
     let (roster, changes) = roster();
     let frontend = Frontend::start(config, parts, changes, tasks);
     let place = Place {
@@ -127,29 +100,15 @@ async fn start(
         clock,
         frontend: id,
         tokenizer,
+        served,
     };
-    membership::follow(args, served, place, tasks).await?;
+    membership::follow(workers, place, tasks).await?;
     Ok(frontend)
 }
 
-fn served(args: &FrontendArgs) -> anyhow::Result<Served> {
-    let profile = Profile::named(engine::sim::PUBLISHED_PROFILE)?;
-    Ok(Served {
-        model: backend::model_name(&args.model)?.unwrap_or_else(|| profile.model.clone()),
-        block_size: args.kv_cache_block_size.unwrap_or(profile.block_size),
-        max_context_tokens: args
-            .max_context_tokens
-            .unwrap_or(profile.max_context_tokens),
-        hashing: Hashing {
-            lookahead: args.kv_hash_lookahead,
-            ..Hashing::default()
-        },
-    })
-}
-
 /// The keys of the file, which is followed from now on.
-fn api_keys(args: &FrontendArgs, tasks: &Tasks) -> anyhow::Result<Option<KeyRing>> {
-    let Some(path) = &args.api_key_file else {
+fn api_keys(path: Option<&Path>, tasks: &Tasks) -> anyhow::Result<Option<KeyRing>> {
+    let Some(path) = path else {
         return Ok(None);
     };
     let file = KeyFile::open(path)?;
@@ -158,28 +117,27 @@ fn api_keys(args: &FrontendArgs, tasks: &Tasks) -> anyhow::Result<Option<KeyRing
     Ok(Some(ring))
 }
 
-/// Whoever can reach a loopback listener may change things, unless clients must have keys: then
-/// a reverse proxy may stand before it. Otherwise a token is needed.
-fn access(args: &FrontendArgs) -> Access {
-    match &args.control_token {
-        Some(token) => Access::Token(token.clone()),
-        None if args.host.is_loopback() && args.api_key_file.is_none() => Access::Open,
-        None => Access::Token(frontend::random_token()),
-    }
+/// What is printed once it listens.
+struct Greeting {
+    model: String,
+    mode: String,
+    workers: String,
 }
 
-fn greet(args: &FrontendArgs, served: &Served, access: &Access, api: SocketAddr) {
-    print::line(format_args!(
-        "Homing {} serves {}, router {}\n\n  api      http://{api}/v1\n  metrics  http://{api}/metrics\n  workers  {}",
-        env!("CARGO_PKG_VERSION"),
-        served.model,
-        args.routing.router_mode,
-        membership::described(args),
-    ));
-    if let (Access::Token(token), None) = (access, &args.control_token) {
+impl Greeting {
+    fn print(&self, control: &Control, api: SocketAddr) {
+        let Self {
+            model,
+            mode,
+            workers,
+        } = self;
         print::line(format_args!(
-            "  control token (made up for this run): {token}"
+            "Homing {} serves {model}, router {mode}\n\n  api      http://{api}/v1\n  metrics  http://{api}/metrics\n  workers  {workers}",
+            env!("CARGO_PKG_VERSION"),
         ));
+        if let Some(news) = control.news() {
+            print::line(format_args!("  {news}"));
+        }
+        print::line(format_args!("\nCtrl-C stops it."));
     }
-    print::line(format_args!("\nCtrl-C stops it."));
 }

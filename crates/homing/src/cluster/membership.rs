@@ -1,132 +1,111 @@
-//! Where a frontend's workers come from: its own kind, engines of others, Dynamo's.
+//! Attaches a frontend's workers: our own, servers of other engines, Dynamo's.
 
-use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 
 use adapters::{EngineSettings, EngineSpec, Engines, Pace, Tokenize};
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use contract::{Clock, FrontendId};
 use etcd::Etcd;
 use preprocess::{Specials, Tokenizer};
 use remote::connect::{ConnectConfig, Connector};
-use remote::discovery::{self, Addresses, KubernetesSettings};
+use remote::discovery;
 use remote::registration::Expected;
 use tasks::Tasks;
 use telemetry::Registry;
-use tokio::sync::mpsc;
 use transport::Roster;
 
-use super::frontend::Served;
-use crate::args::{Discovery, FrontendArgs};
-use crate::loadgen::key;
+use crate::plan::{DynamoPlan, DynamoRegistry, Found, OwnWorkers, Served, Source, WorkerSources};
 
-/// The frontend that workers are to join.
+/// The frontend that workers join.
 pub(super) struct Place {
     pub(super) roster: Roster,
     pub(super) registry: Registry,
     pub(super) clock: Clock,
     pub(super) frontend: FrontendId,
     pub(super) tokenizer: Arc<Tokenizer>,
+    pub(super) served: Served,
 }
 
-/// Whether there is anywhere to look for workers.
-pub(super) fn check(args: &FrontendArgs) -> anyhow::Result<()> {
-    if args.discovery == Discovery::Static {
-        ensure!(
-            !args.workers.is_empty() || !args.engines.is_empty(),
-            "no workers: name them with --workers or --engine, or say with --discovery where to find them"
-        );
-    }
-    for worker in &args.workers {
-        let known = worker.starts_with("http://") || worker.starts_with("https://");
-        ensure!(
-            known,
-            "--workers: `{worker}` is not an http:// or https:// address"
-        );
-    }
-    Ok(())
-}
-
-/// For people.
-pub(super) fn described(args: &FrontendArgs) -> String {
-    let found = match args.discovery {
-        Discovery::Static => args.workers.join(", "),
-        Discovery::DynamoEtcd => format!("Dynamo's, as registered at {}", args.etcd.join(", ")),
-        Discovery::DynamoFile => {
-            let folder = args.dynamo_file_kv.as_deref().unwrap_or(Path::new(""));
-            format!("Dynamo's, as registered in {}", folder.display())
-        }
-        Discovery::DynamoKubernetes => "Dynamo's, as registered at Kubernetes".to_owned(),
-        Discovery::Etcd => format!(
-            "as registered at {} in cluster {}",
-            args.etcd.join(", "),
-            args.cluster
-        ),
-        Discovery::Kubernetes => format!(
-            "pods behind the Service {}",
-            args.kubernetes_service.as_deref().unwrap_or_default()
-        ),
-    };
-    let named = args.engines.iter().map(EngineSpec::display_name);
-    let all: Vec<String> = std::iter::once(found).chain(named).collect();
-    all.join(", ").trim_start_matches(", ").to_owned()
-}
-
-/// Announces workers from everywhere that the options name, until `tasks` stop.
+/// Announces workers from all sources until `tasks` stop.
 pub(super) async fn follow(
-    args: &FrontendArgs,
-    served: &Served,
+    workers: WorkerSources,
     place: Place,
     tasks: &Tasks,
 ) -> anyhow::Result<()> {
-    start_engines(args, served, &place, tasks)?;
-    if let Some(registry) = dynamo_registry(args).await? {
-        let config = dynamo::Config {
-            namespace: args.dynamo_namespace.clone(),
-            listen: args.dynamo_listen,
-            advertise: args.dynamo_advertise.clone(),
-            clock: place.clock,
-        };
-        dynamo::start(config, registry, place.roster, tasks)
-            .await
-            .with_context(|| format!("--dynamo-listen {}", args.dynamo_listen))?;
-        return Ok(());
+    start_upstreams(workers.upstreams, workers.upstream_key, &place, tasks)?;
+    match workers.source {
+        Source::Own(own) => follow_own(own, place, tasks).await,
+        Source::Dynamo(plan) => follow_dynamo(plan, place, tasks).await,
     }
+}
+
+async fn follow_own(own: OwnWorkers, place: Place, tasks: &Tasks) -> anyhow::Result<()> {
     let connect = ConnectConfig {
         frontend: place.frontend,
         expected: Expected {
-            cluster: args.cluster.clone(),
-            model: served.model.to_string(),
-            block_size: served.block_size,
-            hashing: served.hashing,
+            cluster: own.cluster.clone(),
+            model: place.served.model.to_string(),
+            block_size: place.served.block_size,
+            hashing: place.served.hashing,
         },
         clock: place.clock,
-        nats: args.nats.clone(),
-        tls: args.tls.read()?,
+        nats: own.nats,
+        tls: own.tls,
     };
     let connector = Connector::new(connect, place.roster, &place.registry, tasks).await?;
-    let addresses = discover(args, tasks).await?;
+    let addresses = match own.found {
+        Found::Listed(addresses) => discovery::list(addresses),
+        Found::Etcd { endpoints } => {
+            let etcd = Etcd::connect(&endpoints).context("--etcd")?;
+            discovery::etcd(&etcd, &own.cluster, tasks)
+        }
+        Found::Kubernetes(settings) => {
+            let found = discovery::kubernetes(settings, tasks).await;
+            found.context("--discovery kubernetes")?
+        }
+    };
     discovery::follow(connector, addresses);
     Ok(())
 }
 
-fn start_engines(
-    args: &FrontendArgs,
-    served: &Served,
+async fn follow_dynamo(plan: DynamoPlan, place: Place, tasks: &Tasks) -> anyhow::Result<()> {
+    let registry = match plan.registry {
+        DynamoRegistry::Etcd { endpoints } => {
+            dynamo::Registry::Etcd(Etcd::connect(&endpoints).context("--etcd")?)
+        }
+        DynamoRegistry::Files(folder) => dynamo::Registry::Files(folder),
+        DynamoRegistry::Kubernetes { namespace } => {
+            let client = kubernetes::connect().await;
+            dynamo::Registry::Kubernetes {
+                client: client.context("--discovery dynamo-kubernetes")?,
+                namespace,
+            }
+        }
+    };
+    let config = dynamo::Config {
+        namespace: plan.namespace,
+        listen: plan.listen,
+        advertise: plan.advertise,
+        clock: place.clock,
+    };
+    dynamo::start(config, registry, place.roster, tasks)
+        .await
+        .with_context(|| format!("--dynamo-listen {}", plan.listen))?;
+    Ok(())
+}
+
+fn start_upstreams(
+    specs: Vec<EngineSpec>,
+    api_key: Option<String>,
     place: &Place,
     tasks: &Tasks,
 ) -> anyhow::Result<()> {
-    let api_key = match &args.engine_api_key_env {
-        Some(name) => Some(key(name).context("--engine-api-key-env")?),
-        None => None,
-    };
     let tokenizer = Arc::clone(&place.tokenizer);
     let settings = EngineSettings {
-        model: served.model.clone(),
-        block_size: served.block_size,
-        hashing: served.hashing,
-        max_context_tokens: served.max_context_tokens,
+        model: place.served.model.clone(),
+        block_size: place.served.block_size,
+        hashing: place.served.hashing,
+        max_context_tokens: place.served.max_context_tokens,
         clock: place.clock,
         // A text that cannot be encoded counts as no tokens, and the engine's own count holds.
         tokenize: Tokenize::new(move |text| {
@@ -135,54 +114,6 @@ fn start_engines(
         api_key,
         pace: Pace::default(),
     };
-    let specs = args.engines.clone();
     Engines::start(specs, &settings, &place.roster, &place.registry, tasks).context("--engine")?;
     Ok(())
-}
-
-/// Where genuine Dynamo workers register, if those are meant.
-async fn dynamo_registry(args: &FrontendArgs) -> anyhow::Result<Option<dynamo::Registry>> {
-    match args.discovery {
-        Discovery::Static | Discovery::Etcd | Discovery::Kubernetes => Ok(None),
-        Discovery::DynamoEtcd => {
-            let etcd = Etcd::connect(&args.etcd).context("--etcd")?;
-            Ok(Some(dynamo::Registry::Etcd(etcd)))
-        }
-        Discovery::DynamoFile => {
-            let folder = args.dynamo_file_kv.clone();
-            let folder = folder.context("--discovery dynamo-file needs --dynamo-file-kv")?;
-            Ok(Some(dynamo::Registry::Files(folder)))
-        }
-        Discovery::DynamoKubernetes => {
-            let client = kubernetes::connect().await;
-            Ok(Some(dynamo::Registry::Kubernetes {
-                client: client.context("--discovery dynamo-kubernetes")?,
-                namespace: args.kubernetes_namespace.clone(),
-            }))
-        }
-    }
-}
-
-/// Where the workers are, now and later.
-async fn discover(args: &FrontendArgs, tasks: &Tasks) -> anyhow::Result<mpsc::Receiver<Addresses>> {
-    match args.discovery {
-        Discovery::DynamoEtcd | Discovery::DynamoFile | Discovery::DynamoKubernetes => {
-            Ok(discovery::list(BTreeSet::new()))
-        }
-        Discovery::Static => Ok(discovery::list(BTreeSet::from_iter(args.workers.clone()))),
-        Discovery::Etcd => {
-            let etcd = Etcd::connect(&args.etcd).context("--etcd")?;
-            Ok(discovery::etcd(&etcd, &args.cluster, tasks))
-        }
-        Discovery::Kubernetes => {
-            let service = args.kubernetes_service.clone();
-            let settings = KubernetesSettings {
-                service: service.context("no workers: say --kubernetes-service")?,
-                namespace: args.kubernetes_namespace.clone(),
-                tls: args.tls.tls_ca.is_some(),
-            };
-            let found = discovery::kubernetes(settings, tasks).await;
-            found.context("--discovery kubernetes")
-        }
-    }
 }

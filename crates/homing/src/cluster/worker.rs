@@ -5,12 +5,12 @@
 //! frontends move it to another worker.
 
 use std::net::SocketAddr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use axum::Json;
 use axum::routing::get;
-use contract::{Clock, WorkerId};
+use contract::{Clock, WorkerCard, WorkerId};
 use etcd::Etcd;
 use frontend::Listening;
 use http::{StatusCode, header};
@@ -21,71 +21,78 @@ use remote::serve::{ServeConfig, Service};
 use remote::wire::Sender;
 use serde_json::json;
 use tasks::Tasks;
-use telemetry::{Registry, catalog};
-use tokio::net::TcpListener;
+use telemetry::Registry;
 use worker::{Worker, WorkerContext};
 
-use super::draw_id;
-use crate::args::{Discovery, EventPlane, WorkerArgs};
-use crate::backend::{Asked, Backend};
-use crate::demo::StopSignals;
+use crate::backend::Backend;
+use crate::plan::{EventsPlan, RegistrationPlan, WorkerPlan};
+use crate::process::{self, StopSignals};
 use crate::{print, runtime};
 
-pub(crate) fn run(args: WorkerArgs) -> anyhow::Result<()> {
-    runtime::run(&args.general.log.clone(), serve(args))
+pub(crate) fn run(plan: WorkerPlan) -> anyhow::Result<()> {
+    let log = plan.log.clone();
+    runtime::run(&log, serve(plan))
 }
 
-/// Whoever asks for metrics reads them.
+/// A client of the metrics that reads nothing for so long is cut off.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-async fn serve(args: WorkerArgs) -> anyhow::Result<()> {
+async fn serve(mut plan: WorkerPlan) -> anyhow::Result<()> {
     let mut signals = StopSignals::listen()?;
-    let listener = listen(&args, args.port, "--port").await?;
-    let metrics = match args.metrics_port {
-        Some(port) => Some(listen(&args, port, "--metrics-port").await?),
+    let listener = plan.requests.listen().await?;
+    let metrics = match plan.metrics {
+        Some(endpoint) => Some(endpoint.listen().await?),
         None => None,
     };
-    let clock = Clock::start();
-    let registry = Registry::new();
-    registry
-        .gauge(&catalog::BUILD_INFO, &[env!("CARGO_PKG_VERSION")])
-        .set(1.0);
-    let tasks = Tasks::new();
-    let (worker, service, registration) =
-        start(&args, &listener, (clock, &registry), &tasks).await?;
-    let server = tasks.tracker.spawn(service.clone().listen(listener));
+    let (registration_plan, grace) = (plan.registration.take(), plan.grace);
+    let parts = Parts {
+        clock: Clock::start(),
+        registry: process::registry(),
+        tasks: Tasks::new(),
+        listening: listener.local_addr()?,
+    };
+    let Started {
+        worker,
+        service,
+        registration,
+    } = start(plan, &parts).await?;
+    let Parts {
+        clock,
+        registry,
+        tasks,
+        ..
+    } = parts;
+    let server = tasks.spawn(service.clone().listen(listener));
     if let Some(listener) = metrics {
         print::line(format_args!(
             "  metrics  http://{}/metrics",
             listener.local_addr()?
         ));
         let routes = routes(registry, clock, service.clone());
-        tasks.tracker.spawn(frontend::serve(
+        let listening = Listening {
+            patience: PATIENCE,
+            ..Listening::default()
+        };
+        tasks.spawn(frontend::serve(
             listener,
             routes,
-            Listening {
-                patience: PATIENCE,
-                ..Listening::default()
-            },
+            listening,
             tasks.stop.clone(),
         ));
     }
-    let registered = register(&args, &registration, &tasks)?;
+    let registered = registration_plan.map(|plan| register(plan, &registration, &tasks));
+    let registered = registered.transpose()?;
     tokio::select! {
         () = signals.next() => {}
         () = worker.failed() => {
-            // Whoever looks for workers need not find this one, and whoever runs it must know.
+            // Nobody should find this worker any more, and its operator must know.
             if let Some(registered) = registered {
                 registered.withdraw().await;
             }
             tasks.stop.cancel();
-            bail!("the engine cannot go on; its last words are in the log");
+            bail!("the engine failed; see its log");
         }
     }
-    print::line(format_args!(
-        "finishing {} running request(s) ...",
-        service.requests()
-    ));
     let finished = async {
         if let Some(registered) = registered {
             registered.withdraw().await;
@@ -95,72 +102,84 @@ async fn serve(args: WorkerArgs) -> anyhow::Result<()> {
         // Ends with the engine; an error was its listener's and is too late to act on.
         let _ = server.await;
     };
-    tokio::select! {
-        () = finished => {}
-        () = tokio::time::sleep(args.shutdown_grace) => {
-            print::line(format_args!("gave up on {} request(s)", service.requests()));
-        }
-        () = signals.next() => {}
-    }
+    process::drain(&mut signals, grace, || service.requests(), finished).await;
     tasks.stop.cancel();
     Ok(())
 }
 
-/// Starts the engine, its event plane and its service, and says so.
-async fn start(
-    args: &WorkerArgs,
-    listener: &TcpListener,
-    (clock, registry): (Clock, &Registry),
-    tasks: &Tasks,
-) -> anyhow::Result<(Worker, Service, Registration)> {
-    let (backend, _) = Backend::read(Asked {
-        profile: &args.profile,
-        seed: args.seed,
-        block_size: args.kv_cache_block_size,
-        model: &args.model,
-        llama: &args.llama,
-        workers: Some(1),
-    })?;
-    let id = args.worker_id.unwrap_or_else(draw_id);
-    let name = args.name.clone().unwrap_or_else(|| format!("worker-{id}"));
-    let card = backend.card(WorkerId(id), &name);
-    let tls = args.tls.read()?;
-    let host = advertised_host(args, listener.local_addr()?);
+/// What the parts of a worker share.
+struct Parts {
+    clock: Clock,
+    registry: Registry,
+    tasks: Tasks,
+    listening: SocketAddr,
+}
+
+struct Started {
+    worker: Worker,
+    service: Service,
+    registration: Registration,
+}
+
+/// Starts the engine, its event plane and its service, and prints so.
+async fn start(plan: WorkerPlan, parts: &Parts) -> anyhow::Result<Started> {
+    let (backend, _) = Backend::read(plan.backend)?;
+    let card = backend.card(WorkerId(plan.id), &plan.name);
+    let host = match plan.advertise {
+        Some(host) => host,
+        None if parts.listening.is_ipv6() => format!("[{}]", parts.listening.ip()),
+        None => parts.listening.ip().to_string(),
+    };
     let sender = Sender {
         worker: card.id,
-        epoch: epoch(),
+        epoch: process::unix_ms(),
     };
-    let plane = plane(args, &host);
-    let topic = topic(&args.cluster, sender);
-    let publisher = Publisher::open(&plane, &topic, tasks).await;
-    let publisher = publisher.with_context(|| match args.events {
-        EventPlane::Grpc => "--events grpc",
-        EventPlane::Nats => "--nats",
-        EventPlane::Zmq => "--zmq-port (0 picks free ports)",
-    })?;
-    let scheme = if tls.is_some() { "https" } else { "http" };
+    let bind = plan.requests.address.ip().to_string();
+    let plane = plane(plan.events, bind, &host);
+    let publisher = open(&plane, &topic(&plan.cluster, sender), &parts.tasks).await?;
+    let scheme = if plan.tls.is_some() { "https" } else { "http" };
     let registration = Registration {
-        cluster: args.cluster.clone(),
+        cluster: plan.cluster,
         card: card.clone(),
         epoch: sender.epoch,
-        address: format!("{scheme}://{host}:{}", listener.local_addr()?.port()),
+        address: format!("{scheme}://{host}:{}", parts.listening.port()),
         events: publisher.address().clone(),
     };
     let context = WorkerContext {
-        clock,
-        registry: registry.clone(),
+        clock: parts.clock,
+        registry: parts.registry.clone(),
         epoch: sender.epoch,
     };
     let (worker, member) = backend.start(card.clone(), &context)?;
     let config = ServeConfig {
         registration: registration.clone(),
-        clock,
-        max_requests: args.max_requests,
-        tls,
+        clock: parts.clock,
+        max_requests: plan.max_requests,
+        tls: plan.tls,
     };
-    let service = Service::start(config, member, publisher, &tasks.tracker);
+    let service = Service::start(config, member, publisher, &parts.tasks.tracker);
+    greet(&card, &registration, &plane);
+    Ok(Started {
+        worker,
+        service,
+        registration,
+    })
+}
+
+fn greet(card: &WorkerCard, registration: &Registration, plane: &Plane) {
+    let events = match (&registration.events, plane) {
+        (EventAddress::Nats { subject }, Plane::Nats { url }) => {
+            format!("NATS at {url}, subject {subject}")
+        }
+        (EventAddress::Zmq { publish, replay }, _) => {
+            format!("ZeroMQ, {publish}, replay {replay}")
+        }
+        (EventAddress::Grpc | EventAddress::Nats { .. }, _) => {
+            "to each frontend directly".to_owned()
+        }
+    };
     print::line(format_args!(
-        "Homing {} worker {} {} {} ({}), {} slots\n\n  address  {}\n  events   {}",
+        "Homing {} worker {} {} {} ({}), {} slots\n\n  address  {}\n  events   {events}",
         env!("CARGO_PKG_VERSION"),
         card.name,
         if card.simulated {
@@ -172,66 +191,42 @@ async fn start(
         card.engine,
         card.slots,
         registration.address,
-        match &registration.events {
-            EventAddress::Grpc => "to each frontend directly".to_owned(),
-            EventAddress::Nats { subject } => format!("NATS at {}, subject {subject}", args.nats),
-            EventAddress::Zmq { publish, replay } => format!("ZeroMQ, {publish}, replay {replay}"),
-        },
     ));
-    Ok((worker, service, registration))
+}
+
+async fn open(plane: &Plane, topic: &str, tasks: &Tasks) -> anyhow::Result<Publisher> {
+    let publisher = Publisher::open(plane, topic, tasks).await;
+    publisher.with_context(|| match plane {
+        Plane::Grpc => "--events grpc",
+        Plane::Nats { .. } => "--nats",
+        Plane::Zmq { .. } => "--zmq-port (0 picks free ports)",
+    })
 }
 
 fn register(
-    args: &WorkerArgs,
+    plan: RegistrationPlan,
     registration: &Registration,
     tasks: &Tasks,
-) -> anyhow::Result<Option<Registered>> {
-    match args.discovery {
-        // Nobody needs to be told: a list names it, or Kubernetes knows its pods.
-        Discovery::Static | Discovery::Kubernetes => Ok(None),
-        Discovery::DynamoEtcd | Discovery::DynamoFile | Discovery::DynamoKubernetes => {
-            bail!("--discovery: a worker of ours does not register as one of Dynamo's")
-        }
-        Discovery::Etcd => {
-            let key = remote::discovery::key(&args.cluster, registration.card.id);
-            let registered = Registered::open(
-                Etcd::connect(&args.etcd).context("--etcd")?,
-                (key, registration.to_json()),
-                args.registration_ttl,
-                &tasks.tracker,
-            );
-            Ok(Some(registered))
-        }
-    }
+) -> anyhow::Result<Registered> {
+    let key = remote::discovery::key(&registration.cluster, registration.card.id);
+    Ok(Registered::open(
+        Etcd::connect(&plan.endpoints).context("--etcd")?,
+        (key, registration.to_json()),
+        plan.ttl,
+        &tasks.tracker,
+    ))
 }
 
-fn plane(args: &WorkerArgs, host: &str) -> Plane {
-    match args.events {
-        EventPlane::Grpc => Plane::Grpc,
-        EventPlane::Nats => Plane::Nats {
-            url: args.nats.clone(),
-        },
-        EventPlane::Zmq => Plane::Zmq {
-            bind: args.host.to_string(),
-            advertise: host.to_owned(),
-            port: args.zmq_port,
+fn plane(plan: EventsPlan, bind: String, advertise: &str) -> Plane {
+    match plan {
+        EventsPlan::Grpc => Plane::Grpc,
+        EventsPlan::Nats { url } => Plane::Nats { url },
+        EventsPlan::Zmq { port } => Plane::Zmq {
+            bind,
+            advertise: advertise.to_owned(),
+            port,
         },
     }
-}
-
-fn advertised_host(args: &WorkerArgs, listening: SocketAddr) -> String {
-    match &args.advertise {
-        Some(host) => host.clone(),
-        None if listening.is_ipv6() => format!("[{}]", listening.ip()),
-        None => listening.ip().to_string(),
-    }
-}
-
-async fn listen(args: &WorkerArgs, port: u16, option: &str) -> anyhow::Result<TcpListener> {
-    let address = SocketAddr::new(args.host, port);
-    TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address} ({option}; 0 picks a free port)"))
 }
 
 fn routes(registry: Registry, clock: Clock, service: Service) -> axum::Router {
@@ -248,10 +243,4 @@ fn routes(registry: Registry, clock: Clock, service: Service) -> axum::Router {
         .route("/metrics", get(render))
         .route("/health", get(health))
         .route("/live", get(async || Json(json!({ "status": "live" }))))
-}
-
-/// Distinguishes this run of a worker from earlier ones: the time it started.
-fn epoch() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
 }

@@ -8,21 +8,16 @@ use ::console::{
     ConsoleConfig, GpuFeed, GpuSource, Prometheus, Refusal, RequestCounts, RouterState, SystemView,
     WorkerState,
 };
-use frontend::{Frontend, RouterChange, offending_field};
-use loadgen::baseline::Baseline;
+use frontend::Frontend;
 use loadgen::client::{Client, Patience, Target, Transport, TransportOptions};
-use loadgen::{LiveConfig, LiveParts, LoadGenerator, Settings, Starter};
-use preprocess::corpus;
-use router::{Mode, ModeName, Router};
-use serde_json::Value;
+use loadgen::{LiveConfig, LiveParts, LoadGenerator};
+use router::{Router, RouterChange};
 use tokio_util::task::TaskTracker;
 
 use super::{System, baseline};
-use crate::args::{DemoArgs, EngineChoice, StarterChoice};
-use crate::dashboards::lines::{Choice, Lines};
-use crate::loadgen::unix_ms;
 use crate::pages;
-use crate::print;
+use crate::plan::{ConsolePlan, LoadPlan};
+use crate::process::unix_ms;
 
 /// What the console shows, and what it shows it of.
 pub(super) struct Facade {
@@ -32,95 +27,44 @@ pub(super) struct Facade {
     pub(super) gpus: Option<GpuFeed>,
 }
 
-/// What options name outside this process. Read before anything runs, so that a wrong name is
-/// all that is heard of.
-pub(super) struct Given {
-    baseline: Option<Baseline>,
-    gpus: Option<GpuFeed>,
-    /// Answers the dashboards' queries.
-    prometheus: Option<Prometheus>,
-}
-
-impl Given {
-    pub(super) fn read(args: &DemoArgs) -> anyhow::Result<Self> {
-        let baseline = match args.baseline.as_deref() {
-            Some(path) => Some(baseline::read(path)?),
-            None => baseline::shipped(args),
-        };
-        let url = args.prometheus_url.as_deref();
-        let gpus = url.map(GpuFeed::new).transpose();
-        let prometheus = url.map(|url| {
-            let transport = Transport::network(TransportOptions::default());
-            Prometheus::new(url, transport)
-        });
-        let wrong = |error: String| anyhow::Error::msg(error).context("--prometheus-url");
-        Ok(Self {
-            baseline,
-            gpus: gpus.map_err(wrong)?,
-            prometheus: prometheus.transpose().map_err(wrong)?,
-        })
-    }
-}
-
-impl Given {
-    /// Lets a Prometheus that was started beside the demo answer the dashboards' queries, unless
-    /// another was named. GPU cards keep their source: it would tell them what they know.
-    pub(super) fn ask(&mut self, url: &str) -> anyhow::Result<()> {
-        let transport = Transport::network(TransportOptions::default());
-        let beside = Prometheus::new(url, transport).map_err(anyhow::Error::msg)?;
-        self.prometheus.get_or_insert(beside);
-        Ok(())
-    }
-}
-
-/// Lines for the dashboards from the demo's baseline, if there is one from the start: at the
-/// demo's own load if it has that, or else at its highest.
-pub(super) fn reference_lines(args: &DemoArgs, given: &Given) -> Option<Lines> {
-    let baseline = given.baseline.as_ref()?;
-    let mut levels = baseline.levels.iter();
-    let concurrency = args.concurrency();
-    let own = levels.any(|level| level.concurrency == concurrency);
-    let choice = Choice {
-        level: own.then_some(concurrency),
-        ..Choice::default()
-    };
-    match Lines::choose(baseline, &choice) {
-        Ok(lines) => Some(lines),
-        Err(error) => {
-            print::note(format_args!("no reference lines in Grafana: {error}"));
-            None
-        }
-    }
-}
-
+/// `beside` is the address of a Prometheus that was started with the demo. It answers the
+/// dashboards' queries unless another was named. GPU cards keep their source: it would only say
+/// what workers say themselves.
 pub(super) fn facade(
-    args: &DemoArgs,
+    plan: ConsolePlan,
     system: &System,
     api: SocketAddr,
-    given: Given,
+    beside: Option<&str>,
 ) -> anyhow::Result<Facade> {
-    let lines = reference_lines(args, &given);
-    let Given {
+    let ConsolePlan {
+        title,
+        subtitle,
+        slos,
         baseline,
+        lines,
         gpus,
         prometheus,
-    } = given;
-    let subtitle = args.subtitle.clone().unwrap_or_else(|| {
-        let workers = system.backend.describe(system.workers);
-        format!(
-            "Powered by Homing, on {}",
-            workers.replace("SIMULATED", "simulated")
-        )
+    } = plan;
+    let subtitle = subtitle.unwrap_or_else(|| {
+        let workers = system.describe().replace("SIMULATED", "simulated");
+        format!("Powered by Homing, on {workers}")
     });
+    let prometheus = match (prometheus, beside) {
+        (None, Some(url)) => {
+            let transport = Transport::network(TransportOptions::default());
+            Some(Prometheus::new(url, transport).map_err(anyhow::Error::msg)?)
+        }
+        (named, _) => named,
+    };
     Ok(Facade {
         config: ConsoleConfig {
-            title: args.title.clone(),
+            title,
             subtitle,
-            slos: args.slo,
-            access: system.access.clone(),
+            slos,
+            access: system.control.access.clone(),
             assets: pages::built(),
             status_page: format!("http://{}/", reachable(api)),
-            baseline: baseline::prepare(args, system, baseline)?,
+            baseline: baseline::prepare(baseline)?,
             dashboards: pages::dashboards(lines.as_ref())?,
             prometheus,
             unix_ms: unix_ms(),
@@ -138,7 +82,7 @@ pub(super) fn facade(
 
 /// A load generator that is stopped. It talks to the API as any client would, over a socket.
 pub(super) fn load_generator(
-    args: &DemoArgs,
+    plan: LoadPlan,
     system: &System,
     api: SocketAddr,
 ) -> anyhow::Result<LoadGenerator> {
@@ -146,16 +90,16 @@ pub(super) fn load_generator(
     let target = Target::new(&target, system.backend.model().as_str())?;
     let transport = Transport::network(TransportOptions::default());
     let config = LiveConfig {
-        settings: settings(args),
-        seed: args.seed,
-        unique: args.starters == StarterChoice::Unique,
+        settings: plan.settings,
+        seed: plan.seed,
+        unique: plan.unique,
         sampling_seeds: true,
         warmup: Duration::ZERO,
         unix_ms: unix_ms(),
     };
     let parts = LiveParts {
         client: Client::new(transport, target, Patience::default(), system.clock),
-        starters: starters(args),
+        starters: plan.starters,
         user_model: None,
         registry: system.registry.clone(),
         clock: system.clock,
@@ -163,38 +107,6 @@ pub(super) fn load_generator(
     };
     // Its tasks end with its last handle, which the console holds: nobody can wait for them.
     Ok(LoadGenerator::spawn(config, parts, &TaskTracker::new())?)
-}
-
-/// A model on a processor reads some hundred tokens a second: its conversations are short.
-const SHORT_TEXT: usize = 2000;
-const SHORT_ANSWER: u32 = 96;
-
-fn settings(args: &DemoArgs) -> Settings {
-    let usual = Settings {
-        concurrency: args.concurrency(),
-        ..Settings::default()
-    };
-    match args.llama.engine {
-        EngineChoice::Simulated => usual,
-        EngineChoice::Llama => Settings {
-            max_tokens: SHORT_ANSWER,
-            ..usual
-        },
-    }
-}
-
-fn starters(args: &DemoArgs) -> Vec<Starter> {
-    let articles = corpus::articles();
-    let count = match args.starters {
-        StarterChoice::Ten | StarterChoice::Unique => articles.len().min(10),
-        StarterChoice::All => articles.len(),
-    };
-    let chosen = articles[..count].iter();
-    let starters = chosen.map(|article| Starter::new(article.title, article.text));
-    match args.llama.engine {
-        EngineChoice::Simulated => starters.collect(),
-        EngineChoice::Llama => starters.map(|starter| starter.cut(SHORT_TEXT)).collect(),
-    }
 }
 
 /// Where this machine reaches its own listener, which may listen everywhere.
@@ -229,7 +141,7 @@ impl ::console::System for Serving {
         SystemView {
             model: self.model.clone(),
             simulated: workers.iter().any(|worker| worker.card.simulated),
-            router: describe(self.router.mode()),
+            router: self.router.mode().state().into(),
             requests: RequestCounts {
                 in_flight: Some(self.frontend.in_flight() as u64),
                 queued: Some(self.router.total_queued()),
@@ -241,16 +153,12 @@ impl ::console::System for Serving {
         }
     }
 
-    fn change_router(&self, change: Value) -> Result<RouterState, Refusal> {
-        let change: RouterChange = serde_json::from_value(change).map_err(|error| Refusal {
+    fn change_router(&self, change: RouterChange) -> Result<RouterState, Refusal> {
+        let state = change.apply(&self.router).map_err(|error| Refusal {
             message: error.to_string(),
-            field: None,
+            field: Some(error.field().to_owned()),
         })?;
-        let mode = change.switch(&self.router).map_err(|error| Refusal {
-            message: error.to_string(),
-            field: Some(offending_field(&error).to_owned()),
-        })?;
-        Ok(describe(mode))
+        Ok(state.into())
     }
 }
 
@@ -259,19 +167,6 @@ fn worker_state(worker: &router::WorkerView) -> WorkerState {
         draining: worker.draining,
         in_flight: worker.in_flight,
         ..WorkerState::new(&worker.card, &worker.status)
-    }
-}
-
-fn describe(mode: Mode) -> RouterState {
-    let weights = match mode {
-        Mode::KvBlocks(weights) => Some(weights),
-        Mode::RoundRobin | Mode::Random | Mode::LeastLoaded | Mode::PowerOfTwo | Mode::Kv => None,
-    };
-    RouterState {
-        mode: mode.name().to_string(),
-        modes: ModeName::ALL.map(|name| name.to_string()).to_vec(),
-        overlap_score_weight: weights.map(|weights| weights.overlap_score_weight()),
-        router_temperature: weights.map(|weights| weights.router_temperature()),
     }
 }
 

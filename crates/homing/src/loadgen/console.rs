@@ -11,16 +11,16 @@ use ::console::{
 };
 use ::loadgen::LoadGenerator;
 use anyhow::Context as _;
-use contract::{Access, Visitors};
+use contract::Visitors;
 use frontend::Listening;
-use serde_json::Value;
+use router::RouterChange;
 use stats::Objectives;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::unix_ms;
 use crate::args::LoadgenArgs;
+use crate::process::{Control, unix_ms};
 use crate::{pages, print};
 
 /// A page that takes nothing for so long is cut off, and will connect again.
@@ -60,7 +60,7 @@ impl System for Elsewhere {
         }
     }
 
-    fn change_router(&self, _change: Value) -> Result<RouterState, Refusal> {
+    fn change_router(&self, _change: RouterChange) -> Result<RouterState, Refusal> {
         Err(Refusal {
             message: "The router is the target's own and is not switched from here.".to_owned(),
             field: None,
@@ -84,21 +84,15 @@ pub(super) async fn serve(
         .with_context(|| format!("cannot listen on port {port} (--console-port)"))?;
     let address = listener.local_addr()?;
     print::note(format_args!("console  http://{address}"));
-    let access = match args.console_host.is_loopback() {
-        true => Access::Open,
-        false => {
-            let token = frontend::random_token();
-            print::note(format_args!(
-                "control token (made up for this run): {token}"
-            ));
-            Access::Token(token)
-        }
-    };
+    let control = Control::new(None, args.console_host.is_loopback());
+    if let Some(news) = control.news() {
+        print::note(format_args!("{news}"));
+    }
     let config = ConsoleConfig {
         title: TITLE.to_owned(),
         subtitle: format!("{} at {}", target.model, generator.snapshot().target.url),
         slos: objectives(args),
-        access,
+        access: control.access,
         assets: pages::built(),
         status_page: "/api/state".to_owned(),
         baseline: BaselineBoard::default(),

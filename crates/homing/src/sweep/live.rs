@@ -12,9 +12,10 @@ use tokio_util::sync::CancellationToken;
 use super::Trouble;
 use super::view::View;
 use crate::args::SweepArgs;
-use crate::demo::stop_signal;
-use crate::loadgen::{find_model, key, unix_ms};
+use crate::environment::secret;
+use crate::loadgen::find_model;
 use crate::print;
+use crate::process::{stop_signal, unix_ms};
 
 /// A server that can be used.
 pub(super) struct Reached {
@@ -74,7 +75,7 @@ pub(super) async fn reach(args: &SweepArgs, testbed: &Testbed) -> anyhow::Result
     };
     let mut target = Target::new(address, "").context("target")?;
     if let Some(name) = &args.api_key_env {
-        target = target.with_key(&key(name)?).context("api-key-env")?;
+        target = target.with_key(&secret(name)?).context("api-key-env")?;
     }
     let transport = Transport::network(TransportOptions::default());
     let patience = Patience::default();
@@ -100,7 +101,7 @@ pub(super) async fn reach(args: &SweepArgs, testbed: &Testbed) -> anyhow::Result
             Deployment::hooks(transport.clone(), root, hooks)
         }
         Testbed::Homing { .. } | Testbed::Virtual { .. } | Testbed::Story { .. } => {
-            let token = args.control_token_env.as_deref().map(key).transpose()?;
+            let token = args.control_token_env.as_deref().map(secret).transpose()?;
             Deployment::homing(transport.clone(), root, token).await?
         }
     };

@@ -1,0 +1,13 @@
+//! Values that come from the environment alone, such as keys: a command line is for everyone
+//! to read.
+
+use anyhow::Context as _;
+
+/// The value of a variable that an option names.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this crate is the reader of the environment"
+)]
+pub(crate) fn secret(name: &str) -> anyhow::Result<String> {
+    std::env::var(name).with_context(|| format!("the environment variable {name}"))
+}

@@ -1,0 +1,21 @@
+//! What a command does, resolved: options, environment and files have been read, checked and
+//! completed, and what cannot be is no value of these types.
+//!
+//! Each command's arguments end here: `resolve` reports every problem before anything runs, and
+//! nothing beyond it sees the command line.
+
+mod backend;
+mod demo;
+mod frontend;
+mod sources;
+mod worker;
+
+pub(crate) use self::backend::{
+    BackendPlan, DraftPlan, EnginePlan, LLAMA_BLOCK, LlamaPlan, ModelPlan, SimulationPlan,
+};
+pub(crate) use self::demo::{BaselinePlan, ConsolePlan, DemoPlan, LoadPlan, ObservabilityPlan};
+pub(crate) use self::frontend::{FrontendPlan, Served};
+pub(crate) use self::sources::{
+    DynamoPlan, DynamoRegistry, Found, OwnWorkers, Source, WorkerSources,
+};
+pub(crate) use self::worker::{EventsPlan, RegistrationPlan, WorkerPlan, draw_id};

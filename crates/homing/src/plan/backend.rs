@@ -1,0 +1,237 @@
+//! What computes and what is served, resolved.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use contract::ModelName;
+use engine::sim::Profile;
+use llama::Checkpoint;
+use preprocess::{PreprocessConfig, Preprocessor, Vocabulary};
+
+use crate::args::{EngineChoice, LlamaArgs, ModelArgs, SpeculationChoice};
+use crate::model;
+
+/// Tokens per block of a real engine.
+pub(crate) const LLAMA_BLOCK: u32 = 32;
+/// Workers of a real engine: enough for routing to matter.
+const LLAMA_WORKERS: u32 = 3;
+
+/// How every worker of a process is built.
+#[derive(Clone, Debug)]
+pub(crate) struct BackendPlan {
+    pub(crate) engine: EnginePlan,
+    pub(crate) model: ModelPlan,
+    pub(crate) block_size: u32,
+    /// How many share this machine.
+    pub(crate) workers: u32,
+}
+
+/// What a command says about its workers.
+pub(super) struct BackendOptions<'a> {
+    pub(super) engine: &'a LlamaArgs,
+    pub(super) model: &'a ModelArgs,
+    pub(super) profile: &'a str,
+    pub(super) seed: u64,
+    pub(super) block_size: Option<u32>,
+    pub(super) workers: Option<u32>,
+}
+
+impl BackendOptions<'_> {
+    pub(super) fn resolve(self) -> anyhow::Result<BackendPlan> {
+        let model = self.model.resolve()?;
+        match self.engine.engine {
+            EngineChoice::Simulated => self.simulated(model),
+            EngineChoice::Llama => Ok(BackendPlan {
+                engine: EnginePlan::Llama(self.engine.resolve()?),
+                model,
+                block_size: self.block_size.unwrap_or(LLAMA_BLOCK),
+                workers: self.workers.unwrap_or(LLAMA_WORKERS),
+            }),
+        }
+    }
+
+    fn simulated(self, model: ModelPlan) -> anyhow::Result<BackendPlan> {
+        if self.model.model.is_some() {
+            bail!("--model names what a real engine computes: add --engine llama");
+        }
+        let mut profile = Profile::find(self.profile)?;
+        if let Some(block_size) = self.block_size {
+            profile = profile.with_block_size(block_size);
+        }
+        if let Some(name) = &self.model.model_name {
+            profile.model = ModelName::new(name);
+        }
+        Ok(BackendPlan {
+            block_size: profile.block_size,
+            workers: self.workers.unwrap_or(profile.workers),
+            engine: EnginePlan::Simulated(Box::new(SimulationPlan {
+                profile,
+                seed: self.seed,
+            })),
+            model,
+        })
+    }
+}
+
+/// What computes.
+#[derive(Clone, Debug)]
+pub(crate) enum EnginePlan {
+    Simulated(Box<SimulationPlan>),
+    Llama(LlamaPlan),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct SimulationPlan {
+    pub(crate) profile: Profile,
+    pub(crate) seed: u64,
+}
+
+/// A real model on this machine's CPU.
+#[derive(Clone, Debug)]
+pub(crate) struct LlamaPlan {
+    /// Of each worker; by default the machine's, divided among them.
+    pub(crate) threads: Option<u32>,
+    pub(crate) slots: u32,
+    pub(crate) kv_cache_mb: usize,
+    pub(crate) context: Option<usize>,
+    pub(crate) max_step_tokens: usize,
+    pub(crate) drafts: DraftPlan,
+    pub(crate) draft_tokens: u32,
+}
+
+/// How tokens are drafted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DraftPlan {
+    None,
+    Ngram,
+    /// By a smaller model with the same vocabulary.
+    Model(PathBuf),
+    /// By a head that was trained for the model.
+    Eagle3(PathBuf),
+}
+
+impl LlamaArgs {
+    pub(crate) fn resolve(&self) -> anyhow::Result<LlamaPlan> {
+        Ok(LlamaPlan {
+            threads: self.threads,
+            slots: self.slots,
+            kv_cache_mb: self.kv_cache_mb,
+            context: self.context,
+            max_step_tokens: self.max_step_tokens,
+            drafts: self.drafts()?,
+            draft_tokens: self.draft_tokens,
+        })
+    }
+
+    fn drafts(&self) -> anyhow::Result<DraftPlan> {
+        let named = || {
+            let name = self.draft_model.as_ref();
+            let name = name.context("--speculation draft and eagle3 need --draft-model")?;
+            anyhow::Ok(model::store()?.resolve(name)?.path)
+        };
+        Ok(match self.speculation {
+            SpeculationChoice::None | SpeculationChoice::Ngram if self.draft_model.is_some() => {
+                bail!("--draft-model is for --speculation draft or eagle3")
+            }
+            SpeculationChoice::None => DraftPlan::None,
+            SpeculationChoice::Ngram => DraftPlan::Ngram,
+            SpeculationChoice::Draft => DraftPlan::Model(named()?),
+            SpeculationChoice::Eagle3 => DraftPlan::Eagle3(named()?),
+        })
+    }
+}
+
+/// The model's files and name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ModelPlan {
+    /// What the options call it; a path is no name.
+    pub(crate) name: Option<String>,
+    /// A folder or a GGUF file.
+    pub(crate) path: Option<PathBuf>,
+    preprocess: PreprocessConfig,
+}
+
+impl ModelArgs {
+    pub(crate) fn resolve(&self) -> anyhow::Result<ModelPlan> {
+        Ok(ModelPlan {
+            name: self.name().map(str::to_owned),
+            path: match (&self.model_path, &self.model) {
+                (Some(path), _) => Some(path.clone()),
+                (None, Some(name)) => Some(model::store()?.resolve(name)?.path),
+                (None, None) => None,
+            },
+            preprocess: PreprocessConfig {
+                cache_bytes: self.tokenizer_cache_bytes,
+                parse_specials_in_content: self.parse_special_tokens_in_content,
+                ..PreprocessConfig::default()
+            },
+        })
+    }
+
+    fn name(&self) -> Option<&str> {
+        let named = self.model.as_deref();
+        let named = named.filter(|name| !Path::new(name).exists());
+        self.model_name.as_deref().or(named)
+    }
+}
+
+impl ModelPlan {
+    /// What the options call it, or what a GGUF file calls itself. A folder may have no more
+    /// than a tokenizer.
+    pub(crate) fn served_name(&self) -> anyhow::Result<Option<ModelName>> {
+        Ok(match (&self.name, &self.path) {
+            (Some(name), _) => Some(ModelName::new(name)),
+            (None, Some(path)) if path.is_file() => {
+                Some(ModelName::new(&Checkpoint::open(path)?.config().name))
+            }
+            (None, Some(_) | None) => None,
+        })
+    }
+
+    /// Text and tokens of the model, or of the vocabulary that comes with the program.
+    pub(crate) fn preprocessor(&self, max_context_tokens: u32) -> anyhow::Result<Preprocessor> {
+        let config = PreprocessConfig {
+            max_context_tokens,
+            ..self.preprocess.clone()
+        };
+        let Some(path) = &self.path else {
+            return Ok(Preprocessor::embedded(config));
+        };
+        if path.is_dir() {
+            return Ok(Preprocessor::from_dir(path, config)?);
+        }
+        let text = Checkpoint::open(path)?.tokenizer()?;
+        let text = text.with_context(|| format!("{} has no tokenizer", path.display()))?;
+        let vocabulary = Vocabulary {
+            tokenizer_json: &text.tokenizer_json,
+            chat_template: text.chat_template.as_deref(),
+            bos: text.bos.as_deref(),
+            add_bos: text.add_bos,
+            eos: &text.eos,
+        };
+        Ok(Preprocessor::from_vocabulary(path, &vocabulary, config)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_no_name() {
+        let name = |model_name: Option<&str>, model: &str| {
+            let args = ModelArgs {
+                model_name: model_name.map(str::to_owned),
+                model_path: None,
+                model: Some(model.to_owned()),
+                parse_special_tokens_in_content: false,
+                tokenizer_cache_bytes: 0,
+            };
+            args.name().map(str::to_owned)
+        };
+        let path = env!("CARGO_MANIFEST_DIR");
+        assert_eq!(name(None, "smollm2").as_deref(), Some("smollm2"));
+        assert_eq!(name(None, path), None);
+        assert_eq!(name(Some("mine"), path).as_deref(), Some("mine"));
+    }
+}

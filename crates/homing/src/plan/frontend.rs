@@ -1,0 +1,102 @@
+//! `homing frontend`, resolved.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use contract::{Hashing, ModelName, Visitors};
+use engine::sim::{PUBLISHED_PROFILE, Profile};
+use frontend::{FaultLimits, FrontendConfig, Listening};
+use router::RouterConfig;
+
+use super::{ModelPlan, WorkerSources};
+use crate::args::FrontendArgs;
+use crate::process::{Control, Endpoint};
+
+pub(crate) struct FrontendPlan {
+    pub(crate) log: String,
+    pub(crate) api: Endpoint,
+    pub(crate) control: Control,
+    pub(crate) listening: Listening,
+    pub(crate) served: Served,
+    pub(crate) model: ModelPlan,
+    pub(crate) router: RouterConfig,
+    /// Without the keys, which are followed from `api_key_file`.
+    pub(crate) frontend: FrontendConfig,
+    pub(crate) api_key_file: Option<PathBuf>,
+    pub(crate) workers: WorkerSources,
+    /// How long running streams may take to finish.
+    pub(crate) grace: Duration,
+}
+
+/// What is served, as the options say or as the default profile has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Served {
+    pub(crate) model: ModelName,
+    pub(crate) block_size: u32,
+    pub(crate) max_context_tokens: u32,
+    pub(crate) hashing: Hashing,
+}
+
+impl FrontendArgs {
+    pub(crate) fn resolve(self) -> anyhow::Result<FrontendPlan> {
+        let workers = self.worker_sources()?;
+        let model = self.model.resolve()?;
+        let served = self.served(&model)?;
+        let has_keys = self.api_key_file.is_some();
+        let loopback = self.host.is_loopback();
+        // A reverse proxy may stand before a loopback listener whose clients have keys.
+        let control = Control::new(self.control_token, loopback && !has_keys);
+        let frontend = FrontendConfig {
+            max_requests: self.limits.max_requests,
+            max_body_bytes: self.limits.max_body_bytes,
+            max_buffered_bytes: self.limits.max_buffered_bytes,
+            max_queue_wait: Some(self.routing.max_queue_wait),
+            trust_priority: self.routing.trust_priority_header,
+            access: control.access.clone(),
+            api_keys: None,
+            block_size: served.block_size as usize,
+            hashing: served.hashing,
+            faults: FaultLimits {
+                migrations: self.migration_limit,
+                first_token_timeout: self.first_token_timeout,
+                stall_timeout: self.stall_timeout,
+            },
+            slow_reader_timeout: self.limits.slow_reader_timeout,
+        };
+        let visitors = Visitors::new(loopback, has_keys, &self.allowed_hosts);
+        Ok(FrontendPlan {
+            log: self.general.log,
+            api: Endpoint {
+                address: SocketAddr::new(self.host, self.http_port),
+                option: "--http-port",
+            },
+            control,
+            listening: self.limits.listening(visitors),
+            router: RouterConfig {
+                hashing: served.hashing,
+                ..self.routing.config(self.seed, served.block_size)?
+            },
+            frontend,
+            served,
+            model,
+            api_key_file: self.api_key_file,
+            workers,
+            grace: self.limits.shutdown_grace,
+        })
+    }
+
+    fn served(&self, model: &ModelPlan) -> anyhow::Result<Served> {
+        let profile = Profile::named(PUBLISHED_PROFILE)?;
+        let context = self.max_context_tokens;
+        Ok(Served {
+            model: model.served_name()?.unwrap_or(profile.model),
+            block_size: self.kv_cache_block_size.unwrap_or(profile.block_size),
+            max_context_tokens: context.unwrap_or(profile.max_context_tokens),
+            hashing: Hashing {
+                lookahead: self.kv_hash_lookahead,
+                ..Hashing::default()
+            },
+        })
+    }
+}

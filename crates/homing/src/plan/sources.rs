@@ -1,0 +1,185 @@
+//! Where a frontend's workers come from.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use adapters::EngineSpec;
+use anyhow::{Context as _, ensure};
+use remote::discovery::KubernetesSettings;
+use remote::tls::Tls;
+
+use crate::args::{Discovery, FrontendArgs};
+use crate::environment;
+
+/// All workers of a frontend.
+pub(crate) struct WorkerSources {
+    /// Servers of other engines, each one a worker.
+    pub(crate) upstreams: Vec<EngineSpec>,
+    /// What they are asked with.
+    pub(crate) upstream_key: Option<String>,
+    pub(crate) source: Source,
+}
+
+/// Where workers that are not named one by one are found.
+pub(crate) enum Source {
+    Own(OwnWorkers),
+    Dynamo(DynamoPlan),
+}
+
+/// Workers of our own.
+pub(crate) struct OwnWorkers {
+    pub(crate) found: Found,
+    pub(crate) cluster: String,
+    /// For workers that publish their events there.
+    pub(crate) nats: Option<String>,
+    pub(crate) tls: Option<Tls>,
+}
+
+/// How their addresses are found.
+pub(crate) enum Found {
+    /// A list that never changes; empty where there are upstreams only.
+    Listed(BTreeSet<String>),
+    Etcd {
+        endpoints: Vec<String>,
+    },
+    Kubernetes(KubernetesSettings),
+}
+
+/// Workers of NVIDIA Dynamo.
+pub(crate) struct DynamoPlan {
+    pub(crate) registry: DynamoRegistry,
+    /// Only workers of this namespace.
+    pub(crate) namespace: Option<String>,
+    /// Where they deliver their answers.
+    pub(crate) listen: SocketAddr,
+    pub(crate) advertise: Option<String>,
+}
+
+/// Where they register.
+pub(crate) enum DynamoRegistry {
+    Etcd { endpoints: Vec<String> },
+    Files(PathBuf),
+    Kubernetes { namespace: Option<String> },
+}
+
+impl FrontendArgs {
+    /// Fails if there is nowhere to look for workers.
+    pub(super) fn worker_sources(&self) -> anyhow::Result<WorkerSources> {
+        let upstream_key = match &self.engine_api_key_env {
+            Some(name) => Some(environment::secret(name).context("--engine-api-key-env")?),
+            None => None,
+        };
+        Ok(WorkerSources {
+            upstreams: self.engines.clone(),
+            upstream_key,
+            source: self.source()?,
+        })
+    }
+
+    fn source(&self) -> anyhow::Result<Source> {
+        Ok(match self.discovery {
+            Discovery::Static => self.own(Found::Listed(self.listed()?))?,
+            Discovery::Etcd => self.own(Found::Etcd {
+                endpoints: self.etcd.clone(),
+            })?,
+            Discovery::Kubernetes => {
+                let service = self.kubernetes_service.clone();
+                self.own(Found::Kubernetes(KubernetesSettings {
+                    service: service
+                        .context("--discovery kubernetes needs --kubernetes-service")?,
+                    namespace: self.kubernetes_namespace.clone(),
+                    tls: self.tls.tls_ca.is_some(),
+                }))?
+            }
+            Discovery::DynamoEtcd => self.dynamo(DynamoRegistry::Etcd {
+                endpoints: self.etcd.clone(),
+            }),
+            Discovery::DynamoFile => {
+                let folder = self.dynamo_file_kv.clone();
+                self.dynamo(DynamoRegistry::Files(
+                    folder.context("--discovery dynamo-file needs --dynamo-file-kv")?,
+                ))
+            }
+            Discovery::DynamoKubernetes => self.dynamo(DynamoRegistry::Kubernetes {
+                namespace: self.kubernetes_namespace.clone(),
+            }),
+        })
+    }
+
+    fn own(&self, found: Found) -> anyhow::Result<Source> {
+        Ok(Source::Own(OwnWorkers {
+            found,
+            cluster: self.cluster.clone(),
+            nats: self.nats.clone(),
+            tls: self.tls.read()?,
+        }))
+    }
+
+    fn dynamo(&self, registry: DynamoRegistry) -> Source {
+        Source::Dynamo(DynamoPlan {
+            registry,
+            namespace: self.dynamo_namespace.clone(),
+            listen: self.dynamo_listen,
+            advertise: self.dynamo_advertise.clone(),
+        })
+    }
+
+    fn listed(&self) -> anyhow::Result<BTreeSet<String>> {
+        ensure!(
+            !self.workers.is_empty() || !self.engines.is_empty(),
+            "no workers: name them with --workers or --engine, or say with --discovery where to find them"
+        );
+        for worker in &self.workers {
+            let known = worker.starts_with("http://") || worker.starts_with("https://");
+            ensure!(
+                known,
+                "--workers: `{worker}` is not an http:// or https:// address"
+            );
+        }
+        Ok(self.workers.iter().cloned().collect())
+    }
+}
+
+impl fmt::Display for WorkerSources {
+    /// One line for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = self.source.to_string();
+        let found = (!found.is_empty()).then_some(found);
+        let named = self.upstreams.iter().map(EngineSpec::display_name);
+        let all: Vec<String> = found.into_iter().chain(named).collect();
+        f.write_str(&all.join(", "))
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Own(OwnWorkers { found, cluster, .. }) => match found {
+                Found::Listed(addresses) => {
+                    let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+                    f.write_str(&addresses.join(", "))
+                }
+                Found::Etcd { endpoints } => {
+                    let endpoints = endpoints.join(", ");
+                    write!(f, "registered at {endpoints} in cluster {cluster}")
+                }
+                Found::Kubernetes(KubernetesSettings { service, .. }) => {
+                    write!(f, "pods behind the Service {service}")
+                }
+            },
+            Self::Dynamo(plan) => match &plan.registry {
+                DynamoRegistry::Etcd { endpoints } => {
+                    write!(f, "Dynamo's, registered at {}", endpoints.join(", "))
+                }
+                DynamoRegistry::Files(folder) => {
+                    write!(f, "Dynamo's, registered in {}", folder.display())
+                }
+                DynamoRegistry::Kubernetes { .. } => {
+                    f.write_str("Dynamo's, registered at Kubernetes")
+                }
+            },
+        }
+    }
+}
