@@ -95,6 +95,18 @@ pub struct RouterState {
     pub router_temperature: Option<f64>,
 }
 
+impl From<router::RouterState> for RouterState {
+    fn from(state: router::RouterState) -> Self {
+        let weights = state.weights;
+        Self {
+            mode: state.mode.to_string(),
+            modes: state.modes.map(|name| name.to_string()).to_vec(),
+            overlap_score_weight: weights.map(|weights| weights.overlap_score_weight()),
+            router_temperature: weights.map(|weights| weights.router_temperature()),
+        }
+    }
+}
+
 /// Requests inside the server, whoever sent them; `null` where that is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
 pub struct RequestCounts {

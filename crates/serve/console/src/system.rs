@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use router::RouterChange;
 
 use crate::error::Problem;
 use crate::state::{RouterState, SystemView};
@@ -13,7 +13,7 @@ pub trait System: Send + Sync + fmt::Debug {
 
     /// Changes how workers are chosen: `mode` and its parameters, as `PUT /router` of the API
     /// takes them.
-    fn change_router(&self, change: Value) -> Result<RouterState, Refusal>;
+    fn change_router(&self, change: RouterChange) -> Result<RouterState, Refusal>;
 }
 
 /// Why a change was not made.

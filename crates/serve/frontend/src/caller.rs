@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::HashSeed;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use router::Identity;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::App;
 use crate::admission::Refusal;
+use crate::dispatch::Urgency;
 use crate::error::ApiError;
 use crate::keys::{Key, KeyPermit};
-use crate::pipeline::Urgency;
 
 static PRIORITY: HeaderName = HeaderName::from_static("x-request-priority");
 static TIMEOUT: HeaderName = HeaderName::from_static("x-request-timeout-ms");
@@ -107,7 +107,7 @@ fn number<T: FromStr>(headers: &HeaderMap, name: &HeaderName) -> Result<Option<T
         .and_then(|text| text.trim().parse().ok());
     let Some(parsed) = parsed else {
         let message = format!("The header `{name}` must be a whole number, not {value:?}.");
-        return Err(ApiError::new(StatusCode::BAD_REQUEST, message).param(name.as_str()));
+        return Err(ApiError::bad_request(message).param(name.as_str()));
     };
     Ok(Some(parsed))
 }

@@ -14,7 +14,6 @@ use crate::exchange::Exchange;
 use crate::logprobs::Taken;
 use crate::metrics::Endpoint;
 use crate::reply::ReplyError;
-use crate::stream::total_usage;
 
 /// One finished answer.
 pub(crate) struct Whole {
@@ -45,7 +44,7 @@ async fn whole(answer: &mut Answer, echo: String) -> Result<Whole, ReplyError> {
 
 /// The document.
 pub(crate) fn response(exchange: Exchange, wholes: Vec<Whole>) -> Response {
-    let usage = total_usage(&exchange);
+    let usage = exchange.total_usage();
     let nvext = exchange
         .answers
         .first()

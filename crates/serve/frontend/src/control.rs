@@ -12,10 +12,10 @@ use axum::extract::{Path, Query, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use contract::{Access, WorkerCard, WorkerId};
+use contract::{Access, WorkerId};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use router::{BlockWeights, Decision, Mode, ModeError, ModeName};
+use router::{Decision, RouterChange, RouterState};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -23,6 +23,7 @@ use tracing::info;
 
 use crate::App;
 use crate::error::ApiError;
+use crate::fleet_command::{FleetCommand, FleetError};
 
 /// A page of decisions ends with the one that reaches this: some milliseconds of writing.
 const PAGE_BYTES: usize = 1 << 20;
@@ -54,99 +55,23 @@ pub fn random_token() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }
 
-/// What the API asks of whoever owns the workers.
-#[derive(Debug)]
-pub enum FleetCommand {
-    Add {
-        reply: oneshot::Sender<Result<WorkerCard, FleetError>>,
-    },
-    Remove {
-        worker: WorkerId,
-        reply: oneshot::Sender<Result<(), FleetError>>,
-    },
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FleetError {
-    #[error("there is no such worker")]
-    UnknownWorker,
-    #[error("the worker cannot be started: {detail}")]
-    Start { detail: String },
-    #[error("there are {most} workers already, and no more are allowed; see --max-workers")]
-    Full { most: usize },
-}
-
-pub(crate) async fn router(State(app): State<Arc<App>>) -> Json<Value> {
-    Json(describe(app.pipeline.router.mode()))
-}
-
-fn describe(mode: Mode) -> Value {
-    let mut description = serde_json::to_value(mode).unwrap_or_default();
-    description["modes"] = json!(ModeName::ALL);
-    description
-}
-
-/// A wish to route differently; what is left out keeps its value.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RouterChange {
-    pub mode: Option<String>,
-    pub overlap_score_weight: Option<f64>,
-    pub router_temperature: Option<f64>,
-}
-
-/// The offending field of a [`RouterChange`].
-pub fn offending_field(error: &ModeError) -> &'static str {
-    match error {
-        ModeError::Unknown { .. } => "mode",
-        ModeError::OutOfRange { parameter, .. } => parameter,
-    }
+pub(crate) async fn router(State(app): State<Arc<App>>) -> Json<RouterState> {
+    Json(app.dispatch.router.mode().state())
 }
 
 pub(crate) async fn set_router(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<RouterState>, ApiError> {
     check(&app.access, &headers)?;
-    let change: RouterChange = serde_json::from_slice(&body)
-        .map_err(|error| ApiError::new(StatusCode::BAD_REQUEST, error.to_string()))?;
-    let mode = change.switch(&app.pipeline.router).map_err(|error| {
-        ApiError::new(StatusCode::BAD_REQUEST, error.to_string()).param(offending_field(&error))
-    })?;
-    Ok(Json(describe(mode)))
-}
-
-impl RouterChange {
-    /// Switches `router`, and tells what is in force then.
-    pub fn switch(&self, router: &router::Router) -> Result<Mode, ModeError> {
-        let mode = self.applied_to(router.mode())?;
-        info!(?mode, "router mode switched");
-        router.set_mode(mode);
-        Ok(mode)
-    }
-
-    fn applied_to(&self, current: Mode) -> Result<Mode, ModeError> {
-        let name = self.mode.as_deref();
-        let name = name.map_or(Ok(current.name()), str::parse)?;
-        let weights = match current {
-            Mode::KvBlocks(weights) => weights,
-            Mode::RoundRobin | Mode::Random | Mode::LeastLoaded | Mode::PowerOfTwo | Mode::Kv => {
-                BlockWeights::default()
-            }
-        };
-        let weights = BlockWeights::new(
-            self.overlap_score_weight
-                .unwrap_or(weights.overlap_score_weight()),
-            self.router_temperature
-                .unwrap_or(weights.router_temperature()),
-        )?;
-        Ok(Mode::new(name, weights))
-    }
+    let change: RouterChange =
+        serde_json::from_slice(&body).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    Ok(Json(change.apply(&app.dispatch.router)?))
 }
 
 pub(crate) async fn workers(State(app): State<Arc<App>>) -> Json<Value> {
-    let workers = app.pipeline.router.workers();
+    let workers = app.dispatch.router.workers();
     let simulated = workers.iter().any(|worker| worker.card.simulated);
     Json(json!({ "simulated": simulated, "workers": workers }))
 }
@@ -169,7 +94,7 @@ pub(crate) async fn remove_worker(
     check(&app.access, &headers)?;
     let id = worker.parse().map_err(|_| {
         let message = format!("`{worker}` is not a worker id; GET /workers lists them.");
-        ApiError::new(StatusCode::BAD_REQUEST, message).param("id")
+        ApiError::bad_request(message).param("id")
     })?;
     let (reply, answer) = oneshot::channel();
     ask(
@@ -191,26 +116,11 @@ async fn ask<T>(
     answer: oneshot::Receiver<Result<T, FleetError>>,
 ) -> Result<T, ApiError> {
     let Some(commands) = &app.fleet_commands else {
-        let message = "This frontend does not start or stop workers itself.";
-        return Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, message));
+        return Err(ApiError::no_fleet_commands());
     };
-    let gone = || {
-        ApiError::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "The server is shutting down.",
-        )
-    };
+    let gone = ApiError::shutting_down;
     commands.send(command).await.map_err(|_| gone())?;
-    answer
-        .await
-        .map_err(|_| gone())?
-        .map_err(|error| match error {
-            FleetError::UnknownWorker => ApiError::new(StatusCode::NOT_FOUND, error.to_string()),
-            FleetError::Full { .. } => ApiError::new(StatusCode::CONFLICT, error.to_string()),
-            FleetError::Start { .. } => {
-                ApiError::new(StatusCode::INSUFFICIENT_STORAGE, error.to_string())
-            }
-        })
+    Ok(answer.await.map_err(|_| gone())??)
 }
 
 /// Which decisions: the newest `limit` of those older than `before`.
@@ -232,16 +142,18 @@ pub(crate) async fn decisions(
 ) -> Result<Response, ApiError> {
     let Query(query) = query.map_err(|error| {
         // The parser does not say which; only one of them is usual.
-        ApiError::new(StatusCode::BAD_REQUEST, error.body_text()).param("limit")
+        ApiError::bad_request(error.body_text()).param("limit")
     })?;
     let kept = match query.before {
-        None => app.pipeline.router.decisions(query.limit.saturating_add(1)),
-        Some(_) => app.pipeline.router.decisions(usize::MAX),
+        None => app.dispatch.router.decisions(query.limit.saturating_add(1)),
+        Some(_) => app.dispatch.router.decisions(usize::MAX),
     };
     let older =
         |decision: &&Arc<Decision>| query.before.is_none_or(|before| decision.number < before);
-    let page = page(kept.iter().filter(older), query.limit)
-        .map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    let page = page(kept.iter().filter(older), query.limit).map_err(|error| {
+        tracing::error!(%error, "decisions cannot be written");
+        ApiError::internal()
+    })?;
     Ok(([(CONTENT_TYPE, "application/json")], page).into_response())
 }
 
@@ -278,7 +190,7 @@ pub(crate) async fn reset_prefix_cache(
     check(&app.access, &headers)?;
     let mut reset = Vec::new();
     let mut failed = Vec::new();
-    for (worker, link) in app.pipeline.fleet.links() {
+    for (worker, link) in app.dispatch.fleet.links() {
         match link.reset_cache().await {
             Ok(()) => reset.push(worker),
             Err(error) => failed.push(json!({ "worker": worker, "error": error.to_string() })),

@@ -26,18 +26,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use contract::{LinkError, TokenChunk, TokenId, WorkerId};
+use contract::{GenerateRequest, LinkError, RequestId, TokenChunk, TokenId, WorkerId};
+use preprocess::Prepared;
 use router::RouteError;
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep};
 use tracing::debug;
 
 use crate::admission::Permit;
-use crate::journey::{DispatchError, Journey, Leg};
+use crate::dispatch::{Dispatch, DispatchError, Urgency};
+use crate::journey::{Journey, Leg};
 use crate::keys::KeyPermit;
 use crate::metrics::{ErrorType, Migration, RequestRecord, TokenTimes};
-use crate::pipeline::Pipeline;
-use crate::reply::{Begun, ReplyError, ReplySender};
+use crate::reply::{Begun, Reply, ReplyError, ReplySender};
 use crate::routing;
 
 /// The router learns a worker's speed from how long so many tokens take: about a second on
@@ -61,7 +62,7 @@ pub(crate) type Permits = (Permit, Option<KeyPermit>);
 /// One prompt on its way.
 #[derive(Debug)]
 pub(crate) struct Drive {
-    pipeline: Arc<Pipeline>,
+    dispatch: Arc<Dispatch>,
     journey: Journey,
     reply: ReplySender,
     common: Arc<Common>,
@@ -80,16 +81,46 @@ enum Ended {
     BrokeOff(LinkError),
 }
 
+impl Dispatch {
+    /// Sets out to answer a prompt, from now on and whether anyone reads or not.
+    pub(crate) fn serve(
+        self: &Arc<Self>,
+        id: &RequestId,
+        prepared: Prepared,
+        urgency: Urgency,
+        common: &Arc<Common>,
+    ) -> Reply {
+        let request = GenerateRequest {
+            id: id.clone(),
+            nonce: uuid::Uuid::new_v4().as_u64_pair().1,
+            prompt: prepared.prompt,
+            answered: Arc::default(),
+            hash_seed: prepared.hash_seed,
+            limits: prepared.limits,
+            sampling: prepared.sampling,
+            logprobs: prepared.logprobs,
+        };
+        let prompt_tokens = request.prompt.len() as u32;
+        let journey = Journey::new(Arc::clone(self), request, urgency);
+        Reply::driven(
+            &self.tasks.tracker,
+            prompt_tokens,
+            self.limits.reader_lag,
+            |reply| Drive::new(Arc::clone(self), journey, reply, Arc::clone(common)).run(),
+        )
+    }
+}
+
 impl Drive {
     pub(crate) fn new(
-        pipeline: Arc<Pipeline>,
+        dispatch: Arc<Dispatch>,
         journey: Journey,
         reply: ReplySender,
         common: Arc<Common>,
     ) -> Self {
         Self {
-            watch: StallWatch::new(pipeline.limits.stall_timeout),
-            pipeline,
+            watch: StallWatch::new(dispatch.limits.faults.stall_timeout),
+            dispatch,
             journey,
             reply,
             common,
@@ -111,7 +142,7 @@ impl Drive {
             let request = &self.journey.request().id;
             // Counted as well; a line for each would let a client fill the log.
             debug!(%request, %error, "answer given up");
-            self.pipeline.metrics.slow_reader();
+            self.dispatch.metrics.slow_reader();
             // Whoever holds the body does not look at it, and may never again.
             self.common.record.fail(ErrorType::Cancelled);
         }
@@ -133,7 +164,7 @@ impl Drive {
             if !self.journey.broke_off(&error, &self.answered) {
                 return Err(ReplyError::BrokeOff(error));
             }
-            self.pipeline.metrics.migrated(Migration::OngoingRequest);
+            self.dispatch.metrics.migrated(Migration::OngoingRequest);
             leg = match self.journey.leg().await {
                 Ok(leg) => leg,
                 Err(gone) => return Err(ReplyError::BrokeOff(lost(&error, gone))),

@@ -11,14 +11,15 @@ use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use contract::{Denied, LinkError};
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, header};
 use openai::{ErrorBody, RequestError, RequestErrorKind};
 use preprocess::PrepareError;
-use router::RouteError;
+use router::{ModeError, RouteError};
 use tracing::error;
 
 use crate::admission::Refusal;
-use crate::journey::DispatchError;
+use crate::dispatch::DispatchError;
+use crate::fleet_command::FleetError;
 use crate::metrics::ErrorType;
 use crate::reply::ReplyError;
 
@@ -48,7 +49,7 @@ impl fmt::Debug for ApiError {
 }
 
 impl ApiError {
-    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+    fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self {
             status,
             message: message.into(),
@@ -74,8 +75,39 @@ impl ApiError {
         self
     }
 
-    pub(crate) fn retry_soon(self) -> Self {
-        self.retry_after(RETRY_SOON)
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    pub(crate) fn unknown_path(method: &Method, path: &str) -> Self {
+        let message =
+            format!("There is no {method} {path}; GET /openapi.json lists what there is.");
+        Self::new(StatusCode::NOT_FOUND, message).code("unknown_path")
+    }
+
+    pub(crate) fn wrong_method(method: &Method, path: &str) -> Self {
+        let message = format!("{path} does not take {method}.");
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, message).code("method_not_allowed")
+    }
+
+    pub(crate) fn no_fleet_commands() -> Self {
+        let message = "This frontend does not start or stop workers itself.";
+        Self::new(StatusCode::NOT_IMPLEMENTED, message)
+    }
+
+    pub(crate) fn shutting_down() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "The server is shutting down.",
+        )
+    }
+
+    /// For clients that came when all connections were taken.
+    pub(crate) fn no_connection() -> Self {
+        let message = "The server has as many connections as it can hold; try again shortly.";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+            .code("too_many_connections")
+            .retry_after(RETRY_SOON)
     }
 
     pub(crate) fn unknown_model(asked: &str, served: &str) -> Self {
@@ -155,6 +187,14 @@ impl ApiError {
     }
 }
 
+/// Of a health check: whether requests can be served now.
+pub(crate) fn health_status(serving: bool) -> StatusCode {
+    match serving {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
 /// What a client wrote, as far as it helps to read it again.
 fn abridged(text: &str) -> Cow<'_, str> {
     const QUOTED: usize = 80;
@@ -175,6 +215,23 @@ impl IntoResponse for ApiError {
                 .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
+    }
+}
+
+impl From<FleetError> for ApiError {
+    fn from(error: FleetError) -> Self {
+        let status = match error {
+            FleetError::UnknownWorker => StatusCode::NOT_FOUND,
+            FleetError::Full { .. } => StatusCode::CONFLICT,
+            FleetError::Start { .. } => StatusCode::INSUFFICIENT_STORAGE,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<ModeError> for ApiError {
+    fn from(error: ModeError) -> Self {
+        Self::bad_request(error.to_string()).param(error.field())
     }
 }
 

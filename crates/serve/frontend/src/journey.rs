@@ -22,8 +22,8 @@ use router::{Placement, RouteError, RouteQuery};
 use smallvec::SmallVec;
 use tracing::warn;
 
+use crate::dispatch::{Dispatch, DispatchError, Urgency};
 use crate::metrics::{Migration, Stage};
-use crate::pipeline::{Pipeline, Urgency};
 
 /// How often to look for a worker when there was one a moment ago.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -31,19 +31,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// that stood still is often over by then.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why the fleet did not serve a request.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum DispatchError {
-    #[error(transparent)]
-    Route(#[from] RouteError),
-    #[error("{attempts} workers failed")]
-    Failed { attempts: u32, source: LinkError },
-}
-
 /// A request, and where it has been.
 #[derive(Debug)]
 pub(crate) struct Journey {
-    pipeline: Arc<Pipeline>,
+    dispatch: Arc<Dispatch>,
     request: GenerateRequest,
     /// Of the prompt and of what has been answered.
     chain: Vec<BlockHash>,
@@ -69,10 +60,10 @@ pub(crate) struct Leg {
 }
 
 impl Journey {
-    pub(crate) fn new(pipeline: Arc<Pipeline>, request: GenerateRequest, urgency: Urgency) -> Self {
+    pub(crate) fn new(dispatch: Arc<Dispatch>, request: GenerateRequest, urgency: Urgency) -> Self {
         let mut journey = Self {
             chain: Vec::new(),
-            pipeline,
+            dispatch,
             request,
             urgency,
             failed: SmallVec::new(),
@@ -132,7 +123,7 @@ impl Journey {
             if self.is_over(&error) {
                 return Err(self.given_up(error));
             }
-            self.pipeline.metrics.migrated(Migration::NewRequest);
+            self.dispatch.metrics.migrated(Migration::NewRequest);
             last_failure = Some(error);
         }
     }
@@ -169,7 +160,7 @@ impl Journey {
             | LinkError::Stalled { .. }
             | LinkError::Interrupted { .. } => false,
         };
-        hopeless || self.moves > self.pipeline.limits.migrations
+        hopeless || self.moves > self.dispatch.limits.faults.migrations
     }
 
     fn given_up(&self, source: LinkError) -> DispatchError {
@@ -180,19 +171,19 @@ impl Journey {
     }
 
     fn chain_of(&self, tokens: &[TokenId]) -> Vec<BlockHash> {
-        let limits = &self.pipeline.limits;
+        let limits = &self.dispatch.limits;
         let lookahead = limits.hashing.lookahead as usize;
         block_chain_ahead(tokens, limits.block_size, lookahead, self.request.hash_seed)
     }
 
     /// Waits while every worker is full, in a mode that binds late.
     async fn place(&mut self) -> Result<Placement, RouteError> {
-        let Pipeline {
+        let Dispatch {
             router,
             metrics,
             clock,
             ..
-        } = &*self.pipeline;
+        } = &*self.dispatch;
         let began = clock.now();
         let query = RouteQuery {
             request: self.request.id.clone(),
@@ -225,7 +216,7 @@ impl Journey {
             }
         };
         let cached_tokens = first.started.map_or(0, |started| started.cached_tokens);
-        placement.first_token(cached_tokens, self.pipeline.clock.now());
+        placement.first_token(cached_tokens, self.dispatch.clock.now());
         Ok(Leg {
             placement,
             first,
@@ -237,13 +228,13 @@ impl Journey {
         &self,
         placement: &Placement,
     ) -> Result<(TokenStream, TokenChunk), LinkError> {
-        let Pipeline {
+        let Dispatch {
             fleet,
             metrics,
             clock,
             limits,
             ..
-        } = &*self.pipeline;
+        } = &*self.dispatch;
         let worker = placement.worker();
         let link = fleet.link(worker).ok_or(LinkError::Lost { worker })?;
         let began = clock.now();
@@ -254,9 +245,9 @@ impl Journey {
         };
         let silent = |_| LinkError::Stalled {
             worker,
-            quiet: limits.first_token_timeout,
+            quiet: limits.faults.first_token_timeout,
         };
-        let patience = limits.first_token_timeout;
+        let patience = limits.faults.first_token_timeout;
         let mut stream = tokio::time::timeout(patience, started)
             .await
             .map_err(silent)??;

@@ -1,16 +1,17 @@
 //! The HTTP service: admit, prepare, route, dispatch, stream.
 //!
 //! ```text
-//! exchange ── admit, read, parse ──► preprocess ──► pipeline ── route, dispatch ──► worker
-//!    │                                                  ▲                             │
-//!    └──► stream | collect ◄── answer (tokens → text) ◄─┴───────── chunks ◄───────────┘
+//! respond ── admit, read, parse ──► preprocess ──► drive ── journey: route, dispatch ──► worker
+//!    │                                               │                                    │
+//!    └──► stream | collect ◄── answer (text) ◄── reply ◄────────── chunks ◄───────────────┘
 //! ```
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`exchange`] | one HTTP request's walk, the same for chat and completions |
+//! | [`respond`] | one HTTP request's walk, the same for chat and completions |
+//! | [`exchange`] | a request that is being answered, and what it holds |
 //! | [`caller`], [`keys`] | who asks, and what they may |
-//! | [`pipeline`] | what serves: router, workers, limits; a prompt becomes a reply |
+//! | [`dispatch`] | what requests are dispatched with: router, workers, limits |
 //! | [`drive`] | the task that reads a worker for a client, to the answer's end |
 //! | [`reply`] | the buffer between that task and whoever sends |
 //! | [`journey`] | a request's way over the workers: which, and which next if one fails |
@@ -19,7 +20,7 @@
 //! | [`fleet`] | follows membership, pumps feeds into the router |
 //! | [`admission`] | the door |
 //! | [`intake`] | reads bodies and works on them, within limits |
-//! | [`control`] | looking into the server and changing it |
+//! | [`control`], [`fleet_command`] | looking into the server and changing it |
 //! | [`service`] | routes, health, models, metrics |
 //! | [`listen`] | connections: how many, for how long, under which names |
 //! | [`slow_reader`] | cuts off clients that do not read |
@@ -33,18 +34,20 @@ mod answer;
 mod caller;
 mod collect;
 mod control;
+mod dispatch;
 mod drive;
 mod error;
 mod exchange;
 mod fleet;
+mod fleet_command;
 mod intake;
 mod journey;
 mod keys;
 mod listen;
 mod logprobs;
 mod metrics;
-mod pipeline;
 mod reply;
+mod respond;
 mod routing;
 mod service;
 mod slow_reader;
@@ -66,15 +69,16 @@ use transport::Changes;
 
 pub use contract::Access;
 
-pub use crate::control::{FleetCommand, FleetError, RouterChange, offending_field, random_token};
+pub use crate::control::random_token;
+pub use crate::fleet_command::{FleetCommand, FleetError};
 pub use crate::keys::{ApiKeys, KeyFileError, KeyRing};
 pub use crate::listen::{Connections, Listening, serve};
 
 use crate::admission::Admission;
+use crate::dispatch::{Dispatch, Limits};
 use crate::fleet::Fleet;
 use crate::intake::Intake;
 use crate::metrics::FrontendMetrics;
-use crate::pipeline::{Limits, Pipeline};
 
 /// Limits and access.
 #[derive(Clone, Debug)]
@@ -140,7 +144,7 @@ pub struct Parts {
 struct App {
     model: ModelName,
     preprocessor: Preprocessor,
-    pipeline: Arc<Pipeline>,
+    dispatch: Arc<Dispatch>,
     admission: Arc<Admission>,
     metrics: Arc<FrontendMetrics>,
     registry: Registry,
@@ -160,7 +164,7 @@ impl App {
 
     /// Whether any worker is a simulation.
     fn simulated(&self) -> bool {
-        self.pipeline.fleet.simulated()
+        self.dispatch.fleet.simulated()
     }
 }
 
@@ -177,21 +181,14 @@ impl Frontend {
         let fleet = Fleet::new(parts.router.clone(), Arc::clone(&metrics), parts.id);
         tasks.spawn(fleet.clone().tell_loads(tasks.stop.clone()));
         tasks.spawn(fleet.clone().follow(changes, tasks.clone()));
-        let FaultLimits {
-            migrations,
-            first_token_timeout,
-            stall_timeout,
-        } = config.faults;
-        let pipeline = Arc::new(Pipeline {
+        let dispatch = Arc::new(Dispatch {
             router: parts.router,
             fleet,
             metrics: Arc::clone(&metrics),
             clock: parts.clock,
             tasks: tasks.clone(),
             limits: Limits {
-                migrations,
-                first_token_timeout,
-                stall_timeout,
+                faults: config.faults,
                 reader_lag: config.slow_reader_timeout,
                 block_size: config.block_size,
                 hashing: config.hashing,
@@ -201,7 +198,7 @@ impl Frontend {
             app: Arc::new(App {
                 model: parts.model,
                 preprocessor: parts.preprocessor,
-                pipeline,
+                dispatch,
                 admission: Admission::new(config.max_requests),
                 metrics,
                 registry: parts.registry,

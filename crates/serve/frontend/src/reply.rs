@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use crate::journey::DispatchError;
+use crate::dispatch::DispatchError;
 use crate::metrics::TokenTimes;
 
 /// Unread chunks that are kept apart. A client that keeps up has one or two; beyond this

@@ -8,15 +8,15 @@ use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Uri, header};
 use openai::{Model, ModelList, ObjectKind};
 use serde_json::{Value, json};
 
 use crate::App;
 use crate::control;
-use crate::error::ApiError;
-use crate::exchange;
+use crate::error::{ApiError, health_status};
 use crate::metrics::Endpoint;
+use crate::respond;
 
 /// Control requests are tiny.
 const CONTROL_BODY_BYTES: usize = 64 << 10;
@@ -71,11 +71,11 @@ async fn check_key(
 }
 
 async fn chat(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
-    exchange::handle(app, Endpoint::Chat, &headers, body).await
+    respond::handle(app, Endpoint::Chat, &headers, body).await
 }
 
 async fn completions(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
-    exchange::handle(app, Endpoint::Completions, &headers, body).await
+    respond::handle(app, Endpoint::Completions, &headers, body).await
 }
 
 async fn models(State(app): State<Arc<App>>) -> Json<ModelList> {
@@ -108,13 +108,14 @@ fn describe(app: &App) -> Model {
 
 /// 200 while there is a worker to send requests to; readiness probes ask the same.
 async fn health(State(app): State<Arc<App>>) -> Response {
-    let workers = app.pipeline.router.workers();
+    let workers = app.dispatch.router.workers();
     let serving = workers.iter().filter(|worker| !worker.draining).count();
-    let (status, word) = match (app.admission.is_closed(), serving) {
-        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
-        (false, 0) => (StatusCode::SERVICE_UNAVAILABLE, "no worker"),
-        (false, _) => (StatusCode::OK, "healthy"),
+    let word = match (app.admission.is_closed(), serving) {
+        (true, _) => "draining",
+        (false, 0) => "no worker",
+        (false, _) => "healthy",
     };
+    let status = health_status(word == "healthy");
     let names: Vec<&str> = workers
         .iter()
         .map(|worker| worker.card.name.as_str())
@@ -134,7 +135,7 @@ async fn live() -> Json<Value> {
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> Response {
-    app.metrics.set_queued(app.pipeline.router.total_queued());
+    app.metrics.set_queued(app.dispatch.router.total_queued());
     app.metrics
         .set_tokenizer_cache(app.preprocessor.cache_stats());
     let text = app
@@ -152,14 +153,9 @@ async fn status_page() -> Html<&'static str> {
 }
 
 async fn unknown_path(method: Method, uri: Uri) -> ApiError {
-    let message = format!(
-        "There is no {method} {}; GET /openapi.json lists what there is.",
-        uri.path()
-    );
-    ApiError::new(StatusCode::NOT_FOUND, message).code("unknown_path")
+    ApiError::unknown_path(&method, uri.path())
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> ApiError {
-    let message = format!("{} does not take {method}.", uri.path());
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message).code("method_not_allowed")
+    ApiError::wrong_method(&method, uri.path())
 }

@@ -22,10 +22,9 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderValue, header};
 use http_body::Frame;
-use openai::{Delta, EventWriter, Usage, sse};
+use openai::{Delta, EventWriter, FinishReason, sse};
 use tracing::warn;
 
-use crate::answer::{Answer, Piece};
 use crate::error::ApiError;
 use crate::exchange::Exchange;
 use crate::logprobs::Taken;
@@ -78,13 +77,13 @@ impl EventStream {
         context: &mut Context<'_>,
         out: &mut Vec<u8>,
     ) -> Option<Result<(), ReplyError>> {
-        let exchange = self.exchange.as_mut()?;
         let mut waiting = false;
-        for at in 0..exchange.answers.len() {
+        for at in 0..self.begun.len() {
             loop {
                 if out.len() >= FRAME_BYTES {
                     return None;
                 }
+                let exchange = self.exchange.as_mut()?;
                 self.text.clear();
                 if let (false, Some(echo)) = (self.begun[at], exchange.echoes.get(at)) {
                     self.text.push_str(echo);
@@ -97,19 +96,38 @@ impl EventStream {
                     Poll::Ready(None) => break,
                     Poll::Ready(Some(Err(error))) => return Some(Err(error)),
                     Poll::Ready(Some(Ok(piece))) => {
-                        let begun = &mut self.begun[at];
-                        write_piece(
-                            exchange,
-                            (&self.writer, &self.text),
-                            (at, begun),
-                            &piece,
-                            out,
-                        );
+                        self.write_piece(at, piece.finish, out);
                     }
                 }
             }
         }
         (!waiting).then_some(Ok(()))
+    }
+
+    /// Writes the text at hand as an event of the answer at this place.
+    fn write_piece(&mut self, at: usize, finish: Option<FinishReason>, out: &mut Vec<u8>) {
+        let Some(exchange) = &mut self.exchange else {
+            return;
+        };
+        // Text that is held back (half a character, a possible stop string) has nothing to say.
+        if self.text.is_empty() && finish.is_none() {
+            return;
+        }
+        let answer = &mut exchange.answers[at];
+        let nvext = finish.and_then(|_| answer.extensions(&exchange.extensions, &exchange.record));
+        let nvext = nvext.map(|nvext| nvext.to_string());
+        let logprobs = answer.take_logprobs();
+        let delta = Delta {
+            index: answer.index,
+            role: !self.begun[at],
+            text: &self.text,
+            finish,
+            usage: exchange.continuous_usage.then_some(&answer.usage),
+            logprobs: logprobs.as_ref().map(Taken::as_event),
+            nvext: nvext.as_deref(),
+        };
+        self.writer.event(out, &delta);
+        self.begun[at] = true;
     }
 
     fn end(&mut self, outcome: Result<(), ReplyError>, out: &mut Vec<u8>) {
@@ -119,7 +137,7 @@ impl EventStream {
         match outcome {
             Ok(()) => {
                 if exchange.include_usage {
-                    self.writer.usage_event(out, &total_usage(&exchange), None);
+                    self.writer.usage_event(out, &exchange.total_usage(), None);
                 }
                 exchange.record.finish();
             }
@@ -132,54 +150,6 @@ impl EventStream {
         }
         sse::done(out);
     }
-}
-
-fn write_piece(
-    exchange: &mut Exchange,
-    (writer, text): (&EventWriter, &str),
-    (at, begun): (usize, &mut bool),
-    piece: &Piece,
-    out: &mut Vec<u8>,
-) {
-    // Text that is held back (half a character, a possible stop string) has nothing to say.
-    if text.is_empty() && piece.finish.is_none() {
-        return;
-    }
-    let answer = &mut exchange.answers[at];
-    let nvext = piece
-        .finish
-        .and_then(|_| answer.extensions(&exchange.extensions, &exchange.record));
-    let nvext = nvext.map(|nvext| nvext.to_string());
-    let logprobs = answer.take_logprobs();
-    let delta = Delta {
-        index: answer.index,
-        role: !*begun,
-        text,
-        finish: piece.finish,
-        usage: exchange.continuous_usage.then_some(&answer.usage),
-        logprobs: logprobs.as_ref().map(Taken::as_event),
-        nvext: nvext.as_deref(),
-    };
-    writer.event(out, &delta);
-    *begun = true;
-}
-
-/// The usage of all answers together.
-pub(crate) fn total_usage(exchange: &Exchange) -> Usage {
-    let (mut prompt, mut output, mut cached) = (0, 0, 0);
-    let (mut accepted, mut rejected) = (0, 0);
-    for Answer { usage, .. } in &exchange.answers {
-        prompt += usage.prompt_tokens;
-        output += usage.completion_tokens;
-        cached += usage
-            .prompt_tokens_details
-            .unwrap_or_default()
-            .cached_tokens;
-        let guesses = usage.completion_tokens_details.unwrap_or_default();
-        accepted += guesses.accepted_prediction_tokens.unwrap_or(0);
-        rejected += guesses.rejected_prediction_tokens.unwrap_or(0);
-    }
-    Usage::new(prompt, output, cached).with_speculation(accepted + rejected, accepted)
 }
 
 impl http_body::Body for EventStream {

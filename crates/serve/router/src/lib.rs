@@ -26,6 +26,7 @@
 
 pub mod active_blocks;
 mod block_table;
+mod change;
 mod completions;
 pub mod config;
 pub mod decision;
@@ -47,6 +48,7 @@ pub mod state;
 mod sync;
 mod worker_set;
 
+pub use change::{RouterChange, RouterState};
 pub use config::RouterConfig;
 pub use decision::{Decision, Excluded, Outcome, WhyNot};
 pub use feed::{FeedState, Observed};

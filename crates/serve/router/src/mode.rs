@@ -46,6 +46,16 @@ impl Mode {
         }
     }
 
+    /// The parameters, of the mode that has some.
+    pub fn weights(&self) -> Option<BlockWeights> {
+        match self {
+            Self::KvBlocks(weights) => Some(*weights),
+            Self::RoundRobin | Self::Random | Self::LeastLoaded | Self::PowerOfTwo | Self::Kv => {
+                None
+            }
+        }
+    }
+
     /// Whether requests wait in the router while every worker is full. The other modes send
     /// them on, to wait in the engine of the worker that was chosen.
     pub fn binds_late(&self) -> bool {
@@ -172,6 +182,16 @@ pub enum ModeError {
     Unknown { name: String },
     #[error("{parameter} must be a finite number of at least 0, not {value}")]
     OutOfRange { parameter: &'static str, value: f64 },
+}
+
+impl ModeError {
+    /// The offending field of a request.
+    pub fn field(&self) -> &'static str {
+        match self {
+            Self::Unknown { .. } => "mode",
+            Self::OutOfRange { parameter, .. } => parameter,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use hyper_util::service::TowerToHyperService;
 use loadgen::client::{Client, Patience, Pipe, Target, Transport, TransportOptions};
 use loadgen::{LiveConfig, LiveParts, LoadGenerator, Settings, Starter};
 use parking_lot::Mutex;
+use router::RouterChange;
 use serde_json::{Value, json};
 use telemetry::Registry;
 use tokio::io::DuplexStream;
@@ -233,8 +234,8 @@ impl System for Invented {
         }
     }
 
-    fn change_router(&self, change: Value) -> Result<RouterState, Refusal> {
-        let mode = change["mode"].as_str().unwrap_or_default().to_owned();
+    fn change_router(&self, change: RouterChange) -> Result<RouterState, Refusal> {
+        let mode = change.mode.unwrap_or_default();
         if !self.router().modes.contains(&mode) {
             return Err(Refusal {
                 message: format!("unknown router mode `{mode}`"),

@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use contract::{Denied, Visitors};
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Version, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Version, header};
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::Service;
@@ -140,15 +140,5 @@ impl http_body::Body for Answering {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
-    }
-}
-
-impl ApiError {
-    /// For those who came when all connections were taken.
-    fn no_connection() -> Self {
-        let message = "The server has as many connections as it can hold; try again shortly.";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
-            .code("too_many_connections")
-            .retry_soon()
     }
 }

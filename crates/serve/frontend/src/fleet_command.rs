@@ -1,0 +1,25 @@
+//! What the API asks of the owner of the workers, where there is one in this process.
+
+use contract::{WorkerCard, WorkerId};
+use tokio::sync::oneshot;
+
+#[derive(Debug)]
+pub enum FleetCommand {
+    Add {
+        reply: oneshot::Sender<Result<WorkerCard, FleetError>>,
+    },
+    Remove {
+        worker: WorkerId,
+        reply: oneshot::Sender<Result<(), FleetError>>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FleetError {
+    #[error("there is no such worker")]
+    UnknownWorker,
+    #[error("the worker cannot be started: {detail}")]
+    Start { detail: String },
+    #[error("there are {most} workers already, and no more are allowed; see --max-workers")]
+    Full { most: usize },
+}
