@@ -34,8 +34,14 @@ pub(crate) const PAGES: [Page; 2] = [
     },
 ];
 
-/// The tests that compare `docs/config.md` and `ui/src/api/types.ts`.
-const WRITERS: [&str; 2] = ["the_reference_is_fresh", "the_types_of_pages_are_fresh"];
+/// The tests that compare `docs/config.md`, `ui/src/api/types.ts` and what lists the routing modes.
+const WRITERS: [&str; 5] = [
+    "the_reference_is_fresh",
+    "the_types_of_pages_are_fresh",
+    "the_modes_of_pages_are_fresh",
+    "the_modes_of_the_chart_are_fresh",
+    "the_modes_of_the_docs_are_fresh",
+];
 
 /// The page with the map between its two marks, or at its end if a mark is missing.
 fn with_map(page: &str) -> String {

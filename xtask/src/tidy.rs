@@ -5,7 +5,9 @@
 //! worked off once beats a list that is met one line at a time.
 
 mod layers;
+mod once;
 mod product;
+mod rings;
 mod source;
 
 use std::fmt;
@@ -40,15 +42,19 @@ impl fmt::Display for Problem {
 
 type Check = fn(&[File]) -> Vec<Problem>;
 
-const CHECKS: [Check; 11] = [
+const CHECKS: [Check; 15] = [
     layers::check_layers,
     layers::check_lints,
+    rings::check_rings,
     source::check_headers,
     source::check_length,
     source::check_names,
     source::check_size,
     source::check_unfinished,
     source::check_environment,
+    once::check_statuses,
+    once::check_modes,
+    once::check_map,
     product::check_generated,
     product::check_dashboards,
     product::check_corpus,

@@ -1,14 +1,11 @@
 /** A routing decision in figures that can be checked by hand. */
-import type { Candidate, Decision, RouterState } from "../api/types";
+import { MODES } from "../api/modes";
+import type { Candidate, Decision, RouterState, WhyNot } from "../api/types";
 import { number } from "./format";
+import { modeSpec } from "./mode";
 
-export const TERMS = [
-  { key: "ttft_ms", label: "first token", title: "Expected time to this request's first token: what is pending there and what is not cached." },
-  { key: "queue_ms", label: "queue", title: "What this prompt and those that wait for their first token there cost each other." },
-  { key: "decode_ms", label: "decodes", title: "Time that this request costs the answers under way there." },
-  { key: "eviction_ms", label: "eviction", title: "Time to compute again what would be thrown out of a full cache." },
-  { key: "wait_ms", label: "wait", title: "Time until a place in the batch is free." },
-] as const;
+/** The terms of a cost in time: those of the one mode that has such a cost. */
+export const TERMS = MODES.flatMap((spec) => spec.terms);
 
 export type TermKey = (typeof TERMS)[number]["key"];
 export type Term = { key: TermKey; label: string; ms: number };
@@ -39,17 +36,10 @@ export function formula(candidate: Candidate, weight: number | null): string {
   return `${number(weight, 2)} × ${number(candidate.prefill_blocks, 2)} + ${number(candidate.decode_blocks)} = ${number(candidate.cost, 2)}`;
 }
 
-const NO_COST: Record<string, string> = {
-  "round-robin": "No cost: workers take turns.",
-  random: "No cost: a worker is drawn at random.",
-  "least-loaded": "No cost: the worker with the smallest share of its slots taken.",
-  "power-of-two": "No cost: two workers are drawn and the less loaded one takes it.",
-};
-
 /** What a mode without costs goes by; `null` where there are costs. */
 export function noCost(decision: Decision): string | null {
   if (decision.candidates.some((candidate) => candidate.cost !== null)) return null;
-  return NO_COST[decision.mode] ?? "No cost in this mode.";
+  return modeSpec(decision.mode)?.no_cost ?? "No cost in this mode.";
 }
 
 /** From the decision to the first token, once it has come. */
@@ -66,10 +56,11 @@ const STATES: Record<Decision["outcome"]["state"], string> = {
 
 export const outcomeWords = (decision: Decision): string => STATES[decision.outcome.state];
 
-const WHY_NOT: Record<string, string> = {
+const WHY_NOT: Record<WhyNot, string> = {
   draining: "is leaving and takes no new requests",
   tried: "failed with this request before",
   full: "has no free slot",
+  unsound: "failed recently and is being tested",
 };
 
-export const whyNot = (why: string): string => WHY_NOT[why] ?? why;
+export const whyNot = (why: WhyNot): string => WHY_NOT[why];

@@ -1,20 +1,14 @@
 /** Router modes as people call them. */
+import { MODES } from "../api/modes";
 import type { RouterState } from "../api/types";
 
-const NAMES: Record<string, string> = {
-  kv: "KV-aware",
-  "kv-blocks": "KV blocks",
-  "round-robin": "Round robin",
-  random: "Random",
-  "least-loaded": "Least loaded",
-  "power-of-two": "Power of two",
-  unknown: "target's own",
-};
+/** What the table of modes says; nothing of a mode that is another program's. */
+export const modeSpec = (mode: string) => MODES.find((spec) => spec.name === mode);
 
-export const modeName = (mode: string): string => NAMES[mode] ?? mode;
+export const modeName = (mode: string): string => (mode === "unknown" ? "target's own" : (modeSpec(mode)?.label ?? mode));
 
 /** Whether it looks at caches. */
-export const looksAtCaches = (mode: string): boolean => mode === "kv" || mode === "kv-blocks";
+export const looksAtCaches = (mode: string): boolean => modeSpec(mode)?.reads_caches ?? false;
 
 /** Whether the server is another program, known by its answers alone: it tells no modes. */
 export const isElsewhere = (router: RouterState): boolean => router.modes.length === 0;

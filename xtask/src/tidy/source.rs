@@ -48,12 +48,12 @@ pub(super) fn check_length(files: &[File]) -> Vec<Problem> {
         .collect()
 }
 
-fn is_test(path: &str) -> bool {
+pub(super) fn is_test(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.contains("/tests/") || path.starts_with("tests/")
 }
 
 /// Lines before the inline tests, or all when the tests are in a file of their own.
-fn production_lines(text: &str) -> usize {
+pub(super) fn production_lines(text: &str) -> usize {
     let lines: Vec<&str> = text.lines().collect();
     let inline_tests = lines.windows(2).position(|pair| {
         let module = pair[1].trim_start();

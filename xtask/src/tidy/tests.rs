@@ -260,6 +260,100 @@ fn a_stale_page_is_found_where_it_differs() {
 }
 
 #[test]
+fn files_that_import_each_other_in_a_ring_are_found() {
+    let above =
+        "//! x\nuse crate::middle::{Middle, other::Other};\nmod child;\nuse child::Child;\n";
+    check(
+        rings::check_rings,
+        &[
+            (
+                "crates/a/src/lib.rs",
+                "mod above;\nmod middle;\nuse above::Above;\n",
+            ),
+            ("crates/a/src/above.rs", above),
+            ("crates/a/src/above/child.rs", "use super::Above;\n"),
+            (
+                "crates/a/src/middle.rs",
+                "// not crate::above::Above\nuse crate::Above;\n",
+            ),
+            ("crates/a/src/middle/other.rs", ""),
+            ("crates/a/src/middle/tests.rs", "use crate::above::Above;\n"),
+        ],
+        &[],
+    );
+    check(
+        rings::check_rings,
+        &[
+            (
+                "crates/a/src/above.rs",
+                "use crate::{low::{self, Low}, middle::Middle};\n",
+            ),
+            ("crates/a/src/middle.rs", "fn f() -> super::low::Low {}\n"),
+            (
+                "crates/a/src/low.rs",
+                "#[cfg(test)]\nmod tests {\nuse super::Low;\n}\n",
+            ),
+            ("crates/b/src/low.rs", "use crate::above::child::Child;\n"),
+            (
+                "crates/b/src/above.rs",
+                "mod child;\nfn f() -> child::Child {}\n",
+            ),
+            ("crates/b/src/above/child.rs", "use crate::low::Low;\n"),
+        ],
+        &[
+            "crates/b/src/above/child.rs:1: a ring of files: above::child, low; move what they share into one below them",
+        ],
+    );
+}
+
+#[test]
+fn statuses_of_failures_are_chosen_in_one_file() {
+    let chosen = "// StatusCode::NOT_FOUND\nStatusCode::OK;\nStatusCode::NOT_FOUND;\n";
+    check(
+        once::check_statuses,
+        &[
+            ("crates/serve/frontend/src/error.rs", chosen),
+            ("crates/serve/frontend/src/a/tests.rs", chosen),
+            ("crates/serve/console/src/a.rs", chosen),
+            ("crates/serve/frontend/src/a.rs", chosen),
+        ],
+        &["crates/serve/frontend/src/a.rs:3: choose statuses of failures in error.rs"],
+    );
+}
+
+#[test]
+fn modes_are_named_in_their_table() {
+    let named = "\"least-loaded\": 1\n";
+    check(
+        once::check_modes,
+        &[
+            ("crates/serve/router/src/mode/spec.rs", named),
+            ("ui/src/api/modes.ts", named),
+            ("ui/src/lib/mode.test.ts", named),
+            ("crates/prove/chaos/src/plan.rs", named),
+            ("ui/src/lib/mode.ts", named),
+        ],
+        &[
+            "ui/src/lib/mode.ts:1: `least-loaded` is named here; take it from crates/serve/router/src/mode/spec.rs",
+        ],
+    );
+}
+
+#[test]
+fn the_maps_paths_exist() {
+    let map = "| x | `router/src/queue.rs`, `engine/profiles/*.toml`, `docs/a.md` |\n| y | `lab/src/gone.rs` |\n";
+    check(
+        once::check_map,
+        &[
+            ("ARCHITECTURE.md", map),
+            ("crates/serve/router/src/queue.rs", ""),
+            ("crates/engines/engine/profiles/a.toml", ""),
+        ],
+        &["ARCHITECTURE.md:2: `lab/src/gone.rs` does not exist"],
+    );
+}
+
+#[test]
 fn dashboards_ask_for_metrics_that_exist() {
     let known = r#"
         "expr": "sum(rate(dynamo_frontend_requests_total{namespace=\"x\"}[1m]))"

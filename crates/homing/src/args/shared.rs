@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use contract::Visitors;
 use frontend::{Connections, Listening};
-use router::{BlockWeights, Mode, ModeName, RouterConfig};
+use router::{BlockWeights, MODES, Mode, ModeName, RouterConfig};
 
 use super::seconds;
 use crate::open_files;
@@ -90,11 +90,13 @@ pub(crate) struct LlamaArgs {
 /// Who gets a request.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RoutingArgs {
-    /// How a worker is chosen: kv, kv-blocks, round-robin, random, least-loaded, power-of-two
-    ///
-    /// kv takes the least expected time, learned from each worker, and lets requests wait
-    /// while every worker is full; kv-blocks is the published formula over KV blocks.
-    #[arg(long, default_value_t = ModeName::Kv, help_heading = "Routing")]
+    #[arg(
+        long,
+        default_value_t = ModeName::Kv,
+        help = mode_help(),
+        long_help = mode_long_help(),
+        help_heading = "Routing"
+    )]
     pub(crate) router_mode: ModeName,
     /// What an uncached block costs, in blocks of decode load (kv-blocks)
     #[arg(long, default_value_t = 1.0, help_heading = "Routing")]
@@ -190,6 +192,16 @@ pub(crate) struct GeneralArgs {
     /// What to log to standard error: error, warn, info, debug, or a tracing filter
     #[arg(long, default_value = "warn", help_heading = "General")]
     pub(crate) log: String,
+}
+
+fn mode_help() -> String {
+    let names = ModeName::ALL.map(ModeName::as_str);
+    format!("How a worker is chosen: {}", names.join(", "))
+}
+
+fn mode_long_help() -> String {
+    let rows = MODES.map(|spec| format!("{}: {}", spec.name, spec.chooses));
+    format!("{}\n\n{}", mode_help(), rows.join("\n"))
 }
 
 impl RoutingArgs {

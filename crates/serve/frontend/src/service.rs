@@ -10,6 +10,7 @@ use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use http::{HeaderMap, HeaderValue, Method, Uri, header};
 use openai::{Model, ModelList, ObjectKind};
+use router::ModeName;
 use serde_json::{Value, json};
 
 use crate::App;
@@ -145,7 +146,10 @@ async fn metrics(State(app): State<Arc<App>>) -> Response {
 }
 
 async fn openapi() -> Json<Value> {
-    Json(openai::openapi::document(env!("CARGO_PKG_VERSION")))
+    Json(openai::openapi::document(
+        env!("CARGO_PKG_VERSION"),
+        &ModeName::ALL.map(ModeName::as_str),
+    ))
 }
 
 async fn status_page() -> Html<&'static str> {

@@ -13,7 +13,7 @@ mod tests;
 use serde_json::{Map, Value, json};
 
 /// The document. `version` is the server's.
-pub fn document(version: &str) -> Value {
+pub fn document(version: &str, router_modes: &[&str]) -> Value {
     let mut paths = Map::new();
     for group in [
         generation_paths(),
@@ -36,7 +36,7 @@ pub fn document(version: &str) -> Value {
         },
         "paths": paths,
         "components": {
-            "schemas": schemas::all(),
+            "schemas": schemas::all(router_modes),
             "securitySchemes": { "apiKey": { "type": "http", "scheme": "bearer" } }
         },
         "security": [{}, { "apiKey": [] }]

@@ -54,7 +54,7 @@ pub use decision::{Decision, Excluded, Outcome, WhyNot};
 pub use feed::{FeedState, Observed};
 pub use health::{Condition, Health};
 pub use learn::{Outlook, Priors};
-pub use mode::{BlockWeights, Mode, ModeError, ModeName};
+pub use mode::{BlockWeights, MODES, Mode, ModeError, ModeName, ModeSpec};
 pub use policy::{Candidate, Choice, Holder, Policy, Reason, RequestView, Terms};
 pub use query::{Claim, Identity, Placed, RouteError, RouteQuery, Ticket};
 pub use queue::HIGHEST_PRIORITY;

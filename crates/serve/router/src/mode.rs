@@ -5,10 +5,14 @@
 //! that decides. Names are written with hyphens; underscores are read too, because
 //! deployments written for other routers spell `round_robin`.
 
+mod spec;
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
+
+pub use self::spec::{CostTerm, MODES, ModeSpec};
 
 /// How workers are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -56,10 +60,9 @@ impl Mode {
         }
     }
 
-    /// Whether requests wait in the router while every worker is full. The other modes send
-    /// them on, to wait in the engine of the worker that was chosen.
+    /// Whether requests wait in the router while every worker is full.
     pub fn binds_late(&self) -> bool {
-        matches!(self, Self::Kv)
+        self.name().spec().binds_late
     }
 }
 
@@ -72,36 +75,36 @@ impl FromStr for Mode {
     }
 }
 
-/// A mode without its parameters.
+/// A mode without its parameters, in the order of [`MODES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ModeName {
+    Kv,
+    KvBlocks,
     RoundRobin,
     Random,
     LeastLoaded,
     PowerOfTwo,
-    KvBlocks,
-    Kv,
 }
 
 impl ModeName {
-    pub const ALL: [Self; 6] = [
-        Self::Kv,
-        Self::RoundRobin,
-        Self::Random,
-        Self::LeastLoaded,
-        Self::PowerOfTwo,
-        Self::KvBlocks,
-    ];
+    /// In the order of the table.
+    pub const ALL: [Self; MODES.len()] = {
+        let mut all = [Self::Kv; MODES.len()];
+        let mut at = 0;
+        while at < MODES.len() {
+            all[at] = MODES[at].mode;
+            at += 1;
+        }
+        all
+    };
+
+    /// Its row of the table.
+    pub const fn spec(self) -> &'static ModeSpec {
+        &MODES[self as usize]
+    }
 
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::RoundRobin => "round-robin",
-            Self::Random => "random",
-            Self::LeastLoaded => "least-loaded",
-            Self::PowerOfTwo => "power-of-two",
-            Self::KvBlocks => "kv-blocks",
-            Self::Kv => "kv",
-        }
+        self.spec().name
     }
 }
 
@@ -214,7 +217,7 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let error = "best".parse::<Mode>().unwrap_err();
-        expect!["unknown router mode `best`: expected one of kv, round-robin, random, least-loaded, power-of-two, kv-blocks"]
+        expect!["unknown router mode `best`: expected one of kv, kv-blocks, round-robin, random, least-loaded, power-of-two"]
             .assert_eq(&error.to_string());
     }
 

@@ -23,7 +23,7 @@ export function CostTable({ decision, router }: { decision: Decision; router: Ro
               <th scope="col" className="number" title="Blocks to compute until the first token, what is pending there included">Prefill blocks</th>
               <th scope="col" className="number" title="Blocks that its requests under way use">Decode blocks</th>
               <th scope="col" className="number">In flight</th>
-              {timed && TERMS.map((term) => <th key={term.key} scope="col" className="number" title={term.title}>{term.label}</th>)}
+              {timed && TERMS.map((term) => <th key={term.key} scope="col" className="number" title={term.about}>{term.label}</th>)}
               {timed && <th scope="col" className="number">Sum, ms</th>}
               {blocks && <th scope="col" className="number">weight × prefill + decode = cost</th>}
               {timed && <th scope="col" className="bar"><span className="visually-hidden">Terms as a bar</span></th>}
@@ -56,7 +56,7 @@ export function CostTable({ decision, router }: { decision: Decision; router: Ro
       {blocks && <p className="muted small">cost = overlap_score_weight × prefill blocks + decode blocks; the lowest wins. Weight {number(weight, 2)}.</p>}
       {timed && (
         <p className="muted small term-legend">
-          Expected milliseconds: {TERMS.map((term) => <span key={term.key} title={term.title}><i className={term.key} /> {term.label}</span>)}
+          Expected milliseconds: {TERMS.map((term) => <span key={term.key} title={term.about}><i className={term.key} /> {term.label}</span>)}
         </p>
       )}
     </>

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::reference;
 use crate::routing::MOST_CANDIDATES;
 
-pub(super) fn all() -> Value {
+pub(super) fn all(router_modes: &[&str]) -> Value {
     let mut schemas = Map::new();
     for group in [
         requests(),
@@ -14,7 +14,7 @@ pub(super) fn all() -> Value {
         extensions(),
         logprobs(),
         models(),
-        control(),
+        control(router_modes),
         workers(),
     ] {
         let Value::Object(group) = group else {
@@ -370,12 +370,10 @@ fn models() -> Value {
     })
 }
 
-fn control() -> Value {
+fn control(router_modes: &[&str]) -> Value {
     let settings = json!({
         "mode": {
-            "enum": [
-                "kv", "kv-blocks", "round-robin", "random", "least-loaded", "power-of-two",
-            ]
+            "enum": router_modes
         },
         "overlap_score_weight": { "type": "number", "minimum": 0 },
         "router_temperature": { "type": "number", "minimum": 0 },
