@@ -187,7 +187,8 @@ fn tell(name: &str, seconds: f64, status: &WorkerStatus) {
     }
 }
 
-fn request((prompt, tokens): &Case) -> GenerateRequest {
+fn request(case: &Case) -> GenerateRequest {
+    let (prompt, tokens) = case;
     GenerateRequest {
         id: RequestId::new("example"),
         nonce: 0,

@@ -7,6 +7,7 @@
 //! | [`checkpoint`] | a model's files: Hugging Face folders and GGUF |
 //! | `matrix`, `weights` | weights in memory, in the order of the kernels |
 //! | [`kernels`] | arithmetic, for each kind of processor |
+//! | `layout` | sizes that the two agree on |
 //! | `team`, `buffer` | threads that work on one step, and what they share |
 //! | [`plan`] | one step as plain data: what any device needs |
 //! | [`model`] | computes a step: `rope`, `cache` |
@@ -23,6 +24,7 @@ pub mod eagle3;
 pub mod executor;
 pub mod format;
 pub mod kernels;
+mod layout;
 mod matrix;
 pub mod model;
 pub mod plan;

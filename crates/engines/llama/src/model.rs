@@ -10,8 +10,6 @@
 )]
 
 pub(crate) mod phases;
-#[cfg(test)]
-mod tests;
 pub(crate) mod workspace;
 
 use std::sync::Arc;
@@ -147,12 +145,17 @@ impl Model {
 
     /// The distribution after output `index` of the last plan, as logarithms without a sum.
     pub fn logits(&self, index: usize) -> &[f32] {
-        &self.workspace.logits.row(index)[..self.config.vocabulary]
+        // SAFETY: only `forward` writes, which needs the model for itself and returns after all
+        // members have finished.
+        let row = unsafe { self.workspace.logits.row(index) };
+        &row[..self.config.vocabulary]
     }
 
     /// The residual stream at token `index` of the last plan, on entry to the layer of `tap`.
     pub fn tapped(&self, tap: usize, index: usize) -> &[f32] {
-        &self.workspace.taps[tap].row(index)[..self.config.hidden]
+        // SAFETY: as for `logits`.
+        let row = unsafe { self.workspace.taps[tap].row(index) };
+        &row[..self.config.hidden]
     }
 
     /// The table of embeddings, which a draft head may share.

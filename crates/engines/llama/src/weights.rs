@@ -3,7 +3,7 @@
 use crate::buffer::OutOfMemory;
 use crate::checkpoint::{Checkpoint, LoadError};
 use crate::config::ModelConfig;
-use crate::kernels::LANES;
+use crate::layout::LANES;
 use crate::matrix::{Matrix, MatrixError, Packer};
 
 /// Why weights could not be loaded.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::HeadWeights;
 use crate::checkpoint::{Dtype, LoadError, SafeTensors};
 use crate::config::ModelConfig;
-use crate::kernels::LANES;
+use crate::layout::LANES;
 use crate::matrix::{Matrix, MatrixError, Packer};
 use crate::weights::{Layer, WeightsError};
 

@@ -2,11 +2,12 @@
 
 use super::ModelOptions;
 use crate::buffer::{OutOfMemory, Rows};
+use crate::cache::Place;
 use crate::config::ModelConfig;
+use crate::kernels::Isa;
 use crate::kernels::attention::TOGETHER;
 use crate::kernels::product::PANEL_STRIPES;
-use crate::kernels::{Isa, LANES};
-use crate::matrix::BLOCK;
+use crate::layout::{BLOCK, LANES};
 use crate::plan::Plan;
 
 /// Inputs of a product, with the sums of their blocks.
@@ -27,13 +28,11 @@ impl Activations {
     ///
     /// # Safety
     ///
-    /// As [`Rows::row_mut`].
+    /// Nobody else writes the row's values, or uses its sums, meanwhile.
     pub(crate) unsafe fn seal(&self, isa: Isa, row: usize) {
-        unsafe {
-            let sums = self.sums.row_mut(row);
-            let blocks = self.values.stride() / BLOCK;
-            isa.block_sums(self.values.row(row), &mut sums[..blocks]);
-        }
+        // SAFETY: the caller's promise is the same.
+        let (values, sums) = unsafe { (self.values.row(row), self.sums.row_mut(row)) };
+        isa.block_sums(values, &mut sums[..values.len() / BLOCK]);
     }
 }
 
@@ -70,8 +69,10 @@ pub(crate) struct Workspace {
     pub(crate) scores: Rows,
     /// Numbers in a row of scores.
     pub(crate) score_stride: usize,
-    /// Block and offset of each token.
-    pub(crate) places: Vec<(u32, usize)>,
+    /// Of each token; no two are the same.
+    pub(crate) places: Vec<Place>,
+    /// The same in order, to see that.
+    sorted_places: Vec<Place>,
     /// The position of each token.
     pub(crate) positions: Vec<usize>,
     pub(crate) tasks: Vec<Task>,
@@ -115,12 +116,16 @@ impl Workspace {
             scores: Rows::new(options.threads, TOGETHER * score_stride)?,
             score_stride,
             places: Vec::with_capacity(tokens),
+            sorted_places: Vec::with_capacity(tokens),
             positions: Vec::with_capacity(tokens),
             tasks: Vec::with_capacity(queries.div_ceil(TOGETHER) + tokens * config.kv_heads),
         })
     }
 
     /// Finds the places of all tokens, and cuts attention into tasks.
+    ///
+    /// Members write places and outputs of tasks at the same time. That no two are the same follows
+    /// from how a plan is made, row behind row, and from the check of the places.
     pub(crate) fn prepare(&mut self, config: &ModelConfig, plan: &Plan) {
         self.places.clear();
         self.positions.clear();
@@ -131,8 +136,10 @@ impl Workspace {
             let blocks = plan.blocks_of(row);
             for position in row.start..row.start + row.count {
                 self.positions.push(position);
-                self.places
-                    .push((blocks[position / block_size], position % block_size));
+                self.places.push(Place {
+                    block: blocks[position / block_size],
+                    offset: position % block_size,
+                });
             }
             for first in (0..row.count * group).step_by(TOGETHER) {
                 for head in 0..config.kv_heads {
@@ -145,6 +152,12 @@ impl Workspace {
                 }
             }
         }
+        self.sorted_places.clone_from(&self.places);
+        self.sorted_places.sort_unstable();
+        assert!(
+            self.sorted_places.windows(2).all(|pair| pair[0] != pair[1]),
+            "no two tokens of a step share a place in the cache"
+        );
         // The longest first, so that no member is left with one at the end.
         self.tasks.reverse();
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use contract::{Clock, TokenId};
 use engine::executor::SequenceId;
 
+use super::super::{ExecutorOptions, RowInput, StepInput};
 use super::Said;
-use crate::executor::{ExecutorOptions, RowInput, StepInput};
 use crate::model::{LoadedWeights, Model, ModelOptions};
 use crate::plan::Plan;
 use crate::speculation::likeliest;

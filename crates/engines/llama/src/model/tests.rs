@@ -1,1 +1,0 @@
-//! Logits are those of transformers, and do not depend on company.
