@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use checkpoint::Checkpoint;
 use contract::{ModelName, WorkerCard, WorkerId};
 use engine::sim::{AnswerBank, Profile, SimExecutor};
-use llama::Checkpoint;
 use preprocess::{PreprocessConfig, Preprocessor, Vocabulary};
 use transport::Member;
 use worker::{Worker, WorkerContext};

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use contract::{GenerateRequest, LinkError, OutputLimits, TokenId, TokenLogprob, WorkerId};
+use contract::{GenerateRequest, LinkError, TokenId, TokenLogprob, WorkerId};
 use smallvec::SmallVec;
 
 use crate::block_pool::BlockId;
@@ -148,12 +148,6 @@ impl<'a> Row<'a> {
     pub fn output_position(&self) -> usize {
         self.tokens.len() - self.request.prompt.len()
     }
-}
-
-/// Whether an end-of-text token ends an answer that has `generated` tokens. Otherwise it is
-/// a token like any other, and executors avoid it.
-pub fn may_stop(limits: &OutputLimits, generated: usize) -> bool {
-    !limits.ignore_eos && generated >= limits.min_tokens as usize
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,6 +36,7 @@
 //! [`crate::sequence`], clocks and waiting in [`crate::engine`].
 
 mod admission;
+pub mod pace;
 mod report;
 #[cfg(test)]
 mod tests;

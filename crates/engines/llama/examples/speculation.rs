@@ -23,14 +23,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use checkpoint::{Checkpoint, HeadFiles};
 use contract::{
     Clock, GenerateRequest, HashSeed, OutputLimits, RequestId, Sampling, TokenId, WorkerId,
     WorkerStatus, token_stream,
 };
 use engine::{Executor as _, Scheduler, Submission};
 use llama::{
-    Checkpoint, DraftSource, ExecutorOptions, HeadFiles, Isa, LlamaExecutor, LoadedHead,
-    LoadedWeights, ModelOptions,
+    DraftSource, ExecutorOptions, Isa, LlamaExecutor, LoadedHead, LoadedWeights, ModelOptions,
 };
 use serde_json::Value;
 

@@ -8,9 +8,9 @@
 )]
 
 use crate::buffer::{Buffer, OutOfMemory};
-use crate::config::ModelConfig;
 use crate::kernels::attention::Cache;
 use crate::layout::LANES;
+use checkpoint::ModelConfig;
 
 /// Keys and values of all layers.
 #[derive(Debug)]

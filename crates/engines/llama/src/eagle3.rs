@@ -2,23 +2,22 @@
 //!
 //! One decoder layer. At a position it sees the target's state there (three taps, fused) beside
 //! the embedding of the token that follows, and says which token comes after that. Later drafts
-//! of a chain take the layer's own output in the place of the target's state. Two styles of names
-//! are read; embeddings may be the target's.
+//! of a chain take the layer's own output in the place of the target's state. Embeddings may be the
+//! target's.
 
 #![expect(unsafe_code, reason = "members of a team share buffers by rows")]
 
-mod files;
+mod load;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
+use checkpoint::{HeadFiles, ModelConfig};
 use contract::TokenId;
 
-pub use self::files::HeadFiles;
 use crate::buffer::{OutOfMemory, Rows};
 use crate::cache::KvCache;
-use crate::config::ModelConfig;
 use crate::kernels::{Isa, Norm};
 use crate::layout::LANES;
 use crate::matrix::Matrix;
@@ -27,9 +26,9 @@ use crate::model::phases::Phases;
 use crate::model::workspace::{Activations, Workspace};
 use crate::plan::Plan;
 use crate::rope::Rope;
-use crate::speculation::likeliest;
 use crate::team::Team;
 use crate::weights::{Layer, WeightsError};
+use sampling::likeliest;
 
 /// A head's weights and shape.
 #[derive(Debug)]
@@ -57,7 +56,7 @@ pub struct LoadedHead(Arc<HeadWeights>);
 impl LoadedHead {
     /// Reads a head for `target`.
     pub fn load(files: &HeadFiles, target: &ModelConfig) -> Result<Self, WeightsError> {
-        Ok(Self(Arc::new(files.load(target)?)))
+        Ok(Self(Arc::new(load::load(files, target)?)))
     }
 
     /// Layers of the target on entry to which its states must be kept.

@@ -10,8 +10,8 @@ mod pack;
 pub(crate) mod tests;
 
 pub(crate) use self::pack::Packer;
-use crate::format::{bf16_to_f32, f16_to_f32};
 use crate::layout::{BLOCK, FINE_BLOCK, LANES};
+use checkpoint::format::{bf16_to_f32, f16_to_f32};
 
 /// Why a tensor cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

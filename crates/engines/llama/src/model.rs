@@ -17,14 +17,13 @@ use std::sync::Arc;
 use self::phases::Phases;
 use self::workspace::Workspace;
 use crate::cache::KvCache;
-use crate::checkpoint::Checkpoint;
-use crate::config::ModelConfig;
 use crate::kernels::Isa;
 use crate::matrix::Matrix;
 use crate::plan::Plan;
 use crate::rope::Rope;
 use crate::team::Team;
 use crate::weights::{self, Weights, WeightsError};
+use checkpoint::{Checkpoint, ModelConfig};
 
 /// What a model is given to work with.
 #[derive(Clone, Debug, PartialEq, Eq)]

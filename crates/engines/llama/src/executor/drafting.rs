@@ -16,8 +16,8 @@ use self::model::ModelDrafter;
 use super::{DraftSource, ExecutorOptions, StepInput};
 use crate::model::Model;
 use crate::plan::Plan;
-use crate::speculation::ngram;
 use crate::weights::WeightsError;
+use sampling::ngram;
 
 /// What each row said in a step.
 pub(super) type Said = SmallVec<[TokenId; 4]>;

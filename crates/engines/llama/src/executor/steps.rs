@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use contract::{Clock, GenerateRequest, TokenId};
+use contract::{Clock, TokenId};
 use engine::StepOutput;
-use engine::executor::{FailedRow, RowOutput, SequenceId, may_stop};
+use engine::executor::{FailedRow, RowOutput, SequenceId};
+use engine::scheduler::pace::{Acceptance, Pace};
+use sampling::{NotFinite, RequestContext, Sampler, accept, log_probabilities};
 
 use super::drafting::{Drafter, Said};
 use super::{ExecutorOptions, StepInput};
 use crate::model::Model;
 use crate::plan::Plan;
-use crate::sampler::{Before, Draw, NotFinite, Sampler, log_probabilities};
-use crate::speculation::accept;
-use crate::speculation::pace::{Acceptance, Pace};
 use crate::weights::WeightsError;
 
 pub(super) struct Steps {
@@ -130,10 +129,10 @@ impl Steps {
                 self.said.push(Said::new());
                 continue;
             };
-            let voice = Voice::new(request, input.tokens_of(row));
+            let context = RequestContext::new(request, input.tokens_of(row));
             let (model, sampler) = (&self.model, &mut self.sampler);
             let drawn = accept(drafts, |index| {
-                sampler.draw(model.logits(first + index), voice.draw(&drafts[..index]))
+                sampler.draw(model.logits(first + index), context.draw(&drafts[..index]))
             });
             let tokens = match drawn {
                 Ok(tokens) => tokens,
@@ -163,7 +162,7 @@ impl Steps {
             }
             self.said.push(tokens.clone());
             rows.push(RowOutput {
-                tokens: voice.until_the_end(tokens),
+                tokens: context.cut_at_end(tokens),
                 logprobs,
                 drafted: drafts.len(),
             });
@@ -173,59 +172,5 @@ impl Steps {
             failed,
             ..StepOutput::default()
         }
-    }
-}
-
-/// What a request's draws have in common.
-struct Voice<'a> {
-    request: &'a GenerateRequest,
-    seed: u64,
-    /// Before this step.
-    said: &'a [TokenId],
-}
-
-impl<'a> Voice<'a> {
-    fn new(request: &'a GenerateRequest, tokens: &'a [TokenId]) -> Self {
-        Self {
-            request,
-            // Another worker that takes over gets the same and goes on with the same draws.
-            seed: request.sampling.seed.unwrap_or(request.nonce),
-            said: &tokens[request.prompt.len()..],
-        }
-    }
-
-    fn draw(&self, accepted: &'a [TokenId]) -> Draw<'a> {
-        let limits = &self.request.limits;
-        let position = self.said.len() + accepted.len();
-        Draw {
-            sampling: &self.request.sampling,
-            seed: self.seed,
-            position,
-            forbidden: if may_stop(limits, position) {
-                &[]
-            } else {
-                &limits.eos_tokens
-            },
-            before: Before {
-                prompt: &self.request.prompt,
-                said: self.said,
-                accepted,
-            },
-        }
-    }
-
-    /// Nothing is said after the token that ends an answer.
-    fn until_the_end(
-        &self,
-        mut tokens: smallvec::SmallVec<[TokenId; 4]>,
-    ) -> smallvec::SmallVec<[TokenId; 4]> {
-        let limits = &self.request.limits;
-        let ends = |(index, token): (usize, &TokenId)| {
-            may_stop(limits, self.said.len() + index) && limits.eos_tokens.contains(token)
-        };
-        if let Some(end) = tokens.iter().enumerate().position(ends) {
-            tokens.truncate(end + 1);
-        }
-        tokens
     }
 }

@@ -13,8 +13,8 @@
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86;
 
-use crate::format::f16_to_f32;
 use crate::layout::LANES;
+use checkpoint::format::f16_to_f32;
 
 pub(crate) trait Lanes: Copy {
     /// Sixteen words of eight 4-bit codes each. Only [`words`](Self::words) makes them.

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 
 use super::Isa;
 use super::product::{Inputs, Operands, Outputs, PANEL_STRIPES};
-use crate::format::Format;
 use crate::layout::{BLOCK, LANES};
 use crate::matrix::tests::stored;
 use crate::matrix::{Matrix, Packer};
+use checkpoint::Format;
 
 fn packed(format: Format, rows: usize, columns: usize, bytes: &[u8]) -> Matrix {
     let mut packer = Packer::new(format, rows, columns);

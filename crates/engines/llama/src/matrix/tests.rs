@@ -1,7 +1,7 @@
 //! Packed numbers are those of the file.
 
 use super::{MatrixError, Packer};
-use crate::format::Format;
+use checkpoint::Format;
 
 /// A row-major matrix's bytes in a format: any bytes, but scales that are small numbers.
 pub(crate) fn stored(format: Format, rows: usize, columns: usize, seed: u64) -> Vec<u8> {

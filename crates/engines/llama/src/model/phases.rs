@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::workspace::{Activations, Task, Workspace};
 use crate::buffer::Rows;
 use crate::cache::KvCache;
-use crate::config::ModelConfig;
 use crate::kernels::attention::{CachedHead, Query, TOGETHER};
 use crate::kernels::product::{Inputs, Operands, Outputs};
 use crate::kernels::{Isa, Norm};
@@ -19,6 +18,7 @@ use crate::plan::Plan;
 use crate::rope::Rope;
 use crate::team::{Team, share};
 use crate::weights::Layer;
+use checkpoint::ModelConfig;
 
 /// Tokens from which it pays to share work on single rows: for fewer, waiting costs more.
 const SHARED_ROWS: usize = 8;
@@ -206,9 +206,11 @@ impl Phases<'_> {
             }
             let keys = &row[starts[1] * LANES..][..widths[1]];
             let values = &row[starts[2] * LANES..][..widths[2]];
-            // SAFETY: a phase of rows, and no two tokens have the same place: `prepare` checked it.
-            // The cache is read in the next phase.
-            unsafe { cache.store(index, space.places[token], keys, values) };
+            if space.stores[token] {
+                // SAFETY: a phase of rows, and no two tokens store to the same place: `prepare` saw
+                // to it. The cache is read in the next phase.
+                unsafe { cache.store(index, space.places[token], keys, values) };
+            }
         });
     }
 

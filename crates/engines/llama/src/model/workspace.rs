@@ -3,12 +3,12 @@
 use super::ModelOptions;
 use crate::buffer::{OutOfMemory, Rows};
 use crate::cache::Place;
-use crate::config::ModelConfig;
 use crate::kernels::Isa;
 use crate::kernels::attention::TOGETHER;
 use crate::kernels::product::PANEL_STRIPES;
 use crate::layout::{BLOCK, LANES};
 use crate::plan::Plan;
+use checkpoint::ModelConfig;
 
 /// Inputs of a product, with the sums of their blocks.
 #[derive(Debug)]
@@ -69,10 +69,12 @@ pub(crate) struct Workspace {
     pub(crate) scores: Rows,
     /// Numbers in a row of scores.
     pub(crate) score_stride: usize,
-    /// Of each token; no two are the same.
+    /// Where each token's keys and values are.
     pub(crate) places: Vec<Place>,
-    /// The same in order, to see that.
-    sorted_places: Vec<Place>,
+    /// Whether a token writes to its place: no two of a step write to the same one.
+    pub(crate) stores: Vec<bool>,
+    /// Places in order with their tokens, to see that.
+    sorted_places: Vec<(Place, usize)>,
     /// The position of each token.
     pub(crate) positions: Vec<usize>,
     pub(crate) tasks: Vec<Task>,
@@ -116,6 +118,7 @@ impl Workspace {
             scores: Rows::new(options.threads, TOGETHER * score_stride)?,
             score_stride,
             places: Vec::with_capacity(tokens),
+            stores: Vec::with_capacity(tokens),
             sorted_places: Vec::with_capacity(tokens),
             positions: Vec::with_capacity(tokens),
             tasks: Vec::with_capacity(queries.div_ceil(TOGETHER) + tokens * config.kv_heads),
@@ -124,8 +127,8 @@ impl Workspace {
 
     /// Finds the places of all tokens, and cuts attention into tasks.
     ///
-    /// Members write places and outputs of tasks at the same time. That no two are the same follows
-    /// from how a plan is made, row behind row, and from the check of the places.
+    /// Members write places and outputs of tasks at the same time. That no two write to the same
+    /// follows from how a plan is made, row behind row, and from the choice of writers.
     pub(crate) fn prepare(&mut self, config: &ModelConfig, plan: &Plan) {
         self.places.clear();
         self.positions.clear();
@@ -152,13 +155,24 @@ impl Workspace {
                 }
             }
         }
-        self.sorted_places.clone_from(&self.places);
-        self.sorted_places.sort_unstable();
-        assert!(
-            self.sorted_places.windows(2).all(|pair| pair[0] != pair[1]),
-            "no two tokens of a step share a place in the cache"
-        );
+        self.choose_writers();
         // The longest first, so that no member is left with one at the end.
         self.tasks.reverse();
+    }
+
+    /// Sequences with equal beginnings share blocks. Where two of them compute the same position, as
+    /// a drafter does that is behind its target, the first writes it: the other's numbers are equal.
+    fn choose_writers(&mut self) {
+        self.stores.clear();
+        self.stores.resize(self.places.len(), true);
+        self.sorted_places.clear();
+        self.sorted_places
+            .extend(self.places.iter().copied().zip(0..));
+        self.sorted_places.sort_unstable();
+        for pair in self.sorted_places.windows(2) {
+            if pair[0].0 == pair[1].0 {
+                self.stores[pair[1].1] = false;
+            }
+        }
     }
 }

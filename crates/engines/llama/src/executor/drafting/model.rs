@@ -12,8 +12,8 @@ use super::super::{ExecutorOptions, RowInput, StepInput};
 use super::Said;
 use crate::model::{LoadedWeights, Model, ModelOptions};
 use crate::plan::Plan;
-use crate::speculation::likeliest;
 use crate::weights::WeightsError;
+use sampling::likeliest;
 
 #[derive(Debug)]
 pub(in crate::executor) struct ModelDrafter {

@@ -5,12 +5,13 @@ use engine::executor::SequenceId;
 use smallvec::smallvec;
 
 use super::EagleDrafter;
-use crate::checkpoint::Checkpoint;
-use crate::eagle3::{HeadFiles, LoadedHead};
+use crate::eagle3::LoadedHead;
 use crate::executor::{DraftSource, ExecutorOptions, RowInput, StepInput};
 use crate::kernels::Isa;
 use crate::model::{LoadedWeights, Model, ModelOptions};
 use crate::plan::Plan;
+use checkpoint::Checkpoint;
+use checkpoint::HeadFiles;
 
 const BLOCK: usize = 4;
 

@@ -6,6 +6,9 @@
 //! tokens a second; none, when guessing does not pay. Who wants to see what each guess is worth
 //! has as many made as there is room for.
 
+#[cfg(test)]
+mod tests;
+
 /// Weight of the newest observation.
 const NEWEST: f64 = 0.05;
 /// Before any guess was judged.
