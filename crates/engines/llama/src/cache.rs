@@ -7,6 +7,9 @@
     reason = "members of a team write positions of one buffer at the same time"
 )]
 
+#[cfg(test)]
+mod tests;
+
 use crate::buffer::{Buffer, OutOfMemory};
 use crate::kernels::attention::Cache;
 use crate::layout::LANES;

@@ -10,6 +10,8 @@
 )]
 
 pub(crate) mod phases;
+#[cfg(test)]
+mod tests;
 pub(crate) mod workspace;
 
 use std::sync::Arc;

@@ -9,6 +9,12 @@ use crate::matrix::tests::stored;
 use crate::matrix::{Matrix, Packer};
 use checkpoint::Format;
 
+/// Rows and columns of a matrix. Miri takes a thousand times as long, and finds as much in fewer;
+/// inputs are still enough for a panel.
+const SIZE: (usize, usize) = if cfg!(miri) { (17, 256) } else { (37, 512) };
+const MOST_ROWS: usize = if cfg!(miri) { 20 } else { 100 };
+const MOST_INPUTS: usize = if cfg!(miri) { 12 } else { 20 };
+
 fn packed(format: Format, rows: usize, columns: usize, bytes: &[u8]) -> Matrix {
     let mut packer = Packer::new(format, rows, columns);
     packer.rows(0, bytes).unwrap();
@@ -65,7 +71,7 @@ fn inputs(count: usize, columns: usize, seed: u64) -> Vec<Vec<f32>> {
 #[test]
 fn products_are_those_of_the_stored_numbers() {
     for format in Format::ALL {
-        let (rows, columns) = (37, 512);
+        let (rows, columns) = SIZE;
         let bytes = stored(format, rows, columns, 5);
         let matrix = packed(format, rows, columns, &bytes);
         let mut numbers = vec![0.0; columns];
@@ -86,17 +92,17 @@ fn products_are_those_of_the_stored_numbers() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 24 }))]
 
     /// However many inputs come together, on whichever processor.
     #[test]
     fn products_do_not_depend_on_company(
         format in prop::sample::select(Format::ALL.to_vec()),
-        rows in 1usize..100,
-        count in 1usize..20,
+        rows in 1..MOST_ROWS,
+        count in 1..MOST_INPUTS,
         seed: u64,
     ) {
-        let columns = 512;
+        let columns = SIZE.1;
         let matrix = packed(format, rows, columns, &stored(format, rows, columns, seed));
         let inputs = inputs(count, columns, seed);
         let together = product(Isa::detect(), &matrix, &inputs);
@@ -113,7 +119,7 @@ proptest! {
 #[test]
 fn exponentials_are_near_those_of_the_library() {
     let mut worst = 0.0f64;
-    for step in -8700..8800 {
+    for step in (-8700..8800).step_by(if cfg!(miri) { 500 } else { 1 }) {
         let value = step as f32 / 100.0;
         let mut row = [value; LANES];
         let up = [1.0; LANES];

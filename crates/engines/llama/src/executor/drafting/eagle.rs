@@ -93,20 +93,19 @@ impl EagleDrafter {
     pub(super) fn draft(
         &mut self,
         input: &StepInput,
-        room: &[usize],
         target: &Model,
         drafts: &mut [Vec<TokenId>],
     ) -> Duration {
         let began = self.clock.now();
-        for (row, _) in input.rows.iter().zip(room).filter(|(_, room)| **room > 0) {
+        for row in input.rows.iter().filter(|row| row.drafts > 0) {
             if self.seat(row).is_some() {
                 self.catch_up(input, row, target);
             }
         }
         let missed = self.clock.now() - began;
         let mut chains: Vec<(usize, Ready)> = Vec::new();
-        for (index, (row, room)) in input.rows.iter().zip(room).enumerate() {
-            if *room > 0
+        for (index, row) in input.rows.iter().enumerate() {
+            if row.drafts > 0
                 && let Some(seat) = self.seat(row)
                 && let Some(ready) = &seat.ready
             {
@@ -115,7 +114,7 @@ impl EagleDrafter {
             }
         }
         for guess in 1.. {
-            chains.retain(|(index, _)| room[*index] > guess);
+            chains.retain(|(index, _)| input.rows[*index].drafts > guess);
             if chains.is_empty() {
                 break;
             }

@@ -65,7 +65,7 @@ impl Pair {
     fn guesses(&mut self, text: &[TokenId], start: usize) -> Vec<TokenId> {
         let mut drafts = [Vec::new()];
         let input = input(text, start, 1);
-        self.drafter.draft(&input, &[3], &self.target, &mut drafts);
+        self.drafter.draft(&input, &self.target, &mut drafts);
         drafts.into_iter().flatten().collect()
     }
 }
