@@ -35,7 +35,7 @@ pub(crate) struct Buffer {
 // SAFETY: a buffer owns its numbers, as a boxed slice does, and they have no thread of their own.
 unsafe impl Send for Buffer {}
 // SAFETY: through a shared reference there are only addresses and unsafe functions, whose callers
-// answer for it that nobody writes what another uses.
+// guarantee that nobody writes what another uses.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
@@ -56,8 +56,8 @@ impl Buffer {
         self.numbers.len()
     }
 
-    /// The address of number `at`, good for reading and writing to the end of the buffer. Whoever
-    /// does answers for it that no other thread writes what it reads or uses what it writes.
+    /// The address of number `at`, valid for reads and writes up to the end of the buffer. Whoever uses
+    /// it guarantees that no other thread writes what is read or uses what is written.
     pub(crate) fn address(&self, at: usize) -> *mut f32 {
         assert!(at <= self.len(), "an address within the buffer");
         // SAFETY: the place is in the same allocation, or just behind it.
@@ -72,7 +72,7 @@ impl Buffer {
     pub(crate) unsafe fn part(&self, range: Range<usize>) -> &[f32] {
         let length = self.check(&range);
         // SAFETY: the numbers are initialised and within the buffer, which lives as long as
-        // `self`; the caller answers for writers.
+        // `self`; the caller guarantees that nobody writes them.
         unsafe { std::slice::from_raw_parts(self.address(range.start), length) }
     }
 
@@ -81,11 +81,14 @@ impl Buffer {
     /// # Safety
     ///
     /// Nobody else reads or writes any of them while the slice is in use.
-    #[expect(clippy::mut_from_ref, reason = "the caller answers for it")]
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "the caller guarantees that nobody else has it"
+    )]
     pub(crate) unsafe fn part_mut(&self, range: Range<usize>) -> &mut [f32] {
         let length = self.check(&range);
         // SAFETY: the numbers are initialised and within the buffer, which lives as long as
-        // `self`; the caller answers for everybody else.
+        // `self`; the caller guarantees that nobody else uses them.
         unsafe { std::slice::from_raw_parts_mut(self.address(range.start), length) }
     }
 
@@ -149,7 +152,10 @@ impl Rows {
     /// # Safety
     ///
     /// Nobody else reads or writes the row while the slice is in use.
-    #[expect(clippy::mut_from_ref, reason = "the caller answers for it")]
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "the caller guarantees that nobody else has it"
+    )]
     pub(crate) unsafe fn row_mut(&self, index: usize) -> &mut [f32] {
         // SAFETY: the caller's promise is the same.
         unsafe { self.numbers.part_mut(self.range(index)) }
@@ -175,7 +181,10 @@ impl Rows {
     /// # Safety
     ///
     /// Nobody else reads or writes these columns of the row while the slice is in use.
-    #[expect(clippy::mut_from_ref, reason = "the caller answers for it")]
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "the caller guarantees that nobody else has it"
+    )]
     pub(crate) unsafe fn columns_mut(&self, index: usize, columns: Range<usize>) -> &mut [f32] {
         assert!(columns.end <= self.stride, "columns of the row");
         let start = index * self.stride;

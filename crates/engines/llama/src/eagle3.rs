@@ -226,7 +226,7 @@ impl Inputs<'_> {
             width: hidden,
             epsilon: config.norm_epsilon,
         };
-        // SAFETY: four different buffers, of which the caller answers for the row.
+        // SAFETY: four different buffers, of which the caller guarantees the row.
         let (normed, joined, embedded, state) = unsafe {
             (
                 self.space.normed.values.row_mut(row),

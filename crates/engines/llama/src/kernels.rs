@@ -1,7 +1,7 @@
 //! Arithmetic, and the choice of instructions for it.
 //!
 //! Kernels are written once over [`lanes::Lanes`] and compiled for each kind of processor;
-//! [`Isa`] picks at run time. All kinds give the same bits.
+//! [`Isa`] picks at run time. All kinds give the same bits. Miri interprets the portable kind only.
 
 #![expect(
     unsafe_code,
@@ -20,7 +20,7 @@ use std::ops::Range;
 
 use self::attention::{CachedHead, Query};
 use self::lanes::Portable;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 use self::lanes::x86::{Avx2, Avx512};
 use self::product::Operands;
 pub(crate) use self::row::Norm;
@@ -33,9 +33,9 @@ pub struct Isa(Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     Avx512,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     Avx2,
     Portable,
 }
@@ -52,7 +52,6 @@ impl Isa {
     /// All that this processor has, the best first.
     pub fn available() -> Vec<Self> {
         let mut found = Vec::new();
-        // Miri interprets plain Rust only.
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             let avx2 = is_x86_feature_detected!("avx2")
@@ -71,9 +70,9 @@ impl Isa {
 
     pub fn as_str(self) -> &'static str {
         match self.0 {
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
             Kind::Avx512 => "AVX-512",
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
             Kind::Avx2 => "AVX2",
             Kind::Portable => "portable",
         }
@@ -91,13 +90,19 @@ macro_rules! kernels {
             $(
                 $(#[$about])*
                 pub(crate) $($safety)? fn $name(self, $($argument: $type),*) {
-                    #[cfg(target_arch = "x86_64")]
+                    /// # Safety
+                    ///
+                    /// The processor has the features, and what the kernel asks for beside them.
+                    #[cfg(all(target_arch = "x86_64", not(miri)))]
                     #[target_feature(enable = "avx512f,avx512bw,avx2,fma,f16c")]
                     unsafe fn avx512($($argument: $type),*) {
                         // SAFETY: the features of `Avx512` are enabled; the rest is the caller's.
                         unsafe { $module::$kernel::<Avx512>($($argument),*) }
                     }
-                    #[cfg(target_arch = "x86_64")]
+                    /// # Safety
+                    ///
+                    /// As for `avx512`.
+                    #[cfg(all(target_arch = "x86_64", not(miri)))]
                     #[target_feature(enable = "avx2,fma,f16c")]
                     unsafe fn avx2($($argument: $type),*) {
                         // SAFETY: the features of `Avx2` are enabled; the rest is the caller's.
@@ -106,10 +111,10 @@ macro_rules! kernels {
                     match self.0 {
                         // SAFETY: `available` made the value after it had found all features that
                         // `avx512` enables; the rest is the caller's.
-                        #[cfg(target_arch = "x86_64")]
+                        #[cfg(all(target_arch = "x86_64", not(miri)))]
                         Kind::Avx512 => unsafe { avx512($($argument),*) },
                         // SAFETY: as above, for `avx2`.
-                        #[cfg(target_arch = "x86_64")]
+                        #[cfg(all(target_arch = "x86_64", not(miri)))]
                         Kind::Avx2 => unsafe { avx2($($argument),*) },
                         // SAFETY: plain Rust needs no features; the rest is the caller's.
                         Kind::Portable => unsafe { $module::$kernel::<Portable>($($argument),*) },

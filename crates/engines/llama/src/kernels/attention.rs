@@ -77,7 +77,7 @@ impl Scores {
     #[inline(always)]
     unsafe fn skip_rows(self, rows: usize) -> Self {
         Self {
-            // SAFETY: the caller answers for the rows.
+            // SAFETY: the caller guarantees the rows.
             values: unsafe { self.values.add(rows * self.stride) },
             ..self
         }
@@ -91,7 +91,7 @@ impl Scores {
     #[inline(always)]
     unsafe fn skip_positions(self, count: usize) -> Self {
         Self {
-            // SAFETY: the caller answers for the positions.
+            // SAFETY: the caller guarantees the positions.
             values: unsafe { self.values.add(count) },
             ..self
         }
@@ -135,7 +135,7 @@ pub(crate) unsafe fn attend<L: Lanes>(
         let rest = &queries[done..];
         macro_rules! group {
             ($n:literal) => {{
-                // SAFETY: the caller answers for instructions and pointers. `scores` has a row for
+                // SAFETY: the caller guarantees instructions and pointers. `scores` has a row for
                 // each query, all blocks that are seen are the cache's, and `stride` has room for
                 // whole lanes behind the last block: all asserted above. `rest` has `$n` queries.
                 unsafe { score::<L, $n>(place, rest, rows.skip_rows(done)) };
@@ -152,7 +152,7 @@ pub(crate) unsafe fn attend<L: Lanes>(
     let mut sums = [0.0; TOGETHER];
     for (row, (query, sum)) in queries.iter().zip(&mut sums).enumerate() {
         let row = &mut scores[row * stride..(row + 1) * stride];
-        // SAFETY: the caller answers for the instructions.
+        // SAFETY: the caller guarantees the instructions.
         *sum = unsafe { softmax::<L>(row, query.sees, scale) };
     }
     let rows = Scores {
@@ -249,7 +249,7 @@ unsafe fn dot<L: Lanes, const N: usize, const G: usize>(
     queries: &[Query],
     scores: Scores,
 ) {
-    // SAFETY: the caller answers for all of it: components are below `head_size`, groups below
+    // SAFETY: the caller guarantees all of it: components are below `head_size`, groups below
     // `G`, rows below `N`.
     unsafe {
         let mut sums = [[L::splat(0.0); G]; N];
@@ -290,7 +290,7 @@ unsafe fn mix<L: Lanes, const N: usize, const V: usize>(
 ) {
     let sees = || queries[..N].iter().map(|query| query.sees);
     let least = sees().min().unwrap_or(0);
-    // SAFETY: the caller answers for instructions, cache and scores. Every query of a group sees
+    // SAFETY: the caller guarantees instructions, cache and scores. Every query of a group sees
     // `least` positions at least and has a row of scores for all that it sees; its output has
     // `padded_head` numbers.
     unsafe {
@@ -337,7 +337,7 @@ unsafe fn run<L: Lanes, const N: usize, const V: usize>(
         let block = blocks[index] as usize * cache.value_numbers();
         let start = (head * cache.block_size + offset) * cache.padded_head + first;
         // SAFETY: the block is one of the cache's, `offset + count` is at most its size, and the
-        // caller answers for `V` vectors from `first` on and for the scores.
+        // caller guarantees `V` vectors from `first` on, and the scores.
         unsafe {
             let values = cache.values.add(block + start);
             let scores = scores.skip_positions(position);

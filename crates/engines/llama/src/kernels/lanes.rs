@@ -10,7 +10,7 @@
 //! ask for that; arithmetic on values is safe. The way to the first value is [`super::Isa`], which
 //! knows what the processor has.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) mod x86;
 
 use crate::layout::LANES;
@@ -91,12 +91,12 @@ impl Lanes for Portable {
     }
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller answers for sixteen numbers at `from`.
+        // SAFETY: the caller guarantees sixteen numbers at `from`.
         unsafe { Self(from.cast::<[f32; LANES]>().read_unaligned()) }
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller answers for sixteen numbers at `to`.
+        // SAFETY: the caller guarantees sixteen numbers at `to`.
         unsafe { to.cast::<[f32; LANES]>().write_unaligned(self.0) }
     }
     #[inline(always)]
@@ -139,25 +139,25 @@ impl Lanes for Portable {
     }
     #[inline(always)]
     unsafe fn from_i8(from: *const i8) -> Self {
-        // SAFETY: the caller answers for sixteen bytes at `from`.
+        // SAFETY: the caller guarantees sixteen bytes at `from`.
         let bytes = unsafe { from.cast::<[i8; LANES]>().read_unaligned() };
         Self(bytes.map(f32::from))
     }
     #[inline(always)]
     unsafe fn from_f16(from: *const u16) -> Self {
-        // SAFETY: the caller answers for sixteen halves at `from`.
+        // SAFETY: the caller guarantees sixteen halves at `from`.
         let halves = unsafe { from.cast::<[u16; LANES]>().read_unaligned() };
         Self(halves.map(f16_to_f32))
     }
     #[inline(always)]
     unsafe fn from_bf16(from: *const u16) -> Self {
-        // SAFETY: the caller answers for sixteen halves at `from`.
+        // SAFETY: the caller guarantees sixteen halves at `from`.
         let halves = unsafe { from.cast::<[u16; LANES]>().read_unaligned() };
         Self(halves.map(|half| f32::from_bits(u32::from(half) << 16)))
     }
     #[inline(always)]
     unsafe fn words(from: *const u32) -> Self::Words {
-        // SAFETY: the caller answers for sixteen words at `from`.
+        // SAFETY: the caller guarantees sixteen words at `from`.
         unsafe { from.cast::<[u32; LANES]>().read_unaligned() }
     }
     #[inline(always)]

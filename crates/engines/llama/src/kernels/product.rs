@@ -51,7 +51,7 @@ impl Operands {
     /// A row of outputs has room for as many stripes.
     pub(crate) unsafe fn skip_stripes(self, stripes: usize) -> Self {
         let output = Outputs {
-            // SAFETY: the caller answers for the room.
+            // SAFETY: the caller guarantees the room.
             values: unsafe { self.output.values.add(stripes * LANES) },
             ..self.output
         };
@@ -66,7 +66,7 @@ impl Operands {
     #[inline(always)]
     unsafe fn skip_inputs(self, done: usize) -> Self {
         let Self { input, output } = self;
-        // SAFETY: the caller answers for row `done` of inputs, their sums and outputs.
+        // SAFETY: the caller guarantees row `done` of inputs, their sums and outputs.
         unsafe {
             Self {
                 input: Inputs {
@@ -134,7 +134,7 @@ unsafe fn tile<L: Lanes, W: Weights<L>, const R: usize, const M: usize>(
     operands: Operands,
 ) {
     let Operands { input, output } = operands;
-    // SAFETY: the caller answers for the instructions and for everything below `R`, `M` and
+    // SAFETY: the caller guarantees the instructions and everything below `R`, `M` and
     // `blocks`. `at` stays below the eighths of all blocks, each `eight` is asked eight times.
     unsafe {
         let shared = if W::SHARED == 0 { BLOCK } else { W::SHARED };
@@ -254,7 +254,7 @@ impl<L: Lanes, W: Weights<L>> Weights<L> for Panel<'_, W> {
     #[inline(always)]
     unsafe fn eight(&self, stripe: usize, eighth: usize) -> Self::Eight {
         let stripe = (stripe - self.first) * self.columns;
-        // SAFETY: the caller answers for the columns, and `numbers` has all of the stripes from
+        // SAFETY: the caller guarantees the columns, and `numbers` has all of the stripes from
         // `first` on.
         unsafe { self.numbers.add((stripe + eighth * 8) * LANES) }
     }

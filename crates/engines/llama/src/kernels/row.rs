@@ -1,7 +1,7 @@
 //! What happens to one row of activations: norms, activations, sums.
 //!
 //! Lengths are whole multiples of [`LANES`]; rows are filled up with zeros. Every function checks
-//! its lengths, so all that a caller must answer for is the processor.
+//! its lengths, so all that a caller must guarantee is the processor.
 
 use super::lanes::Lanes;
 use super::math;
@@ -48,7 +48,7 @@ fn vectors(length: usize) -> impl Iterator<Item = usize> {
 pub(crate) unsafe fn rms_norm<L: Lanes>(norm: Norm<'_>, row: &[f32], to: &mut [f32]) {
     let weight = norm.weight;
     assert!(row.len().is_multiple_of(LANES) && weight.len() == row.len() && to.len() == row.len());
-    // SAFETY: the caller answers for the instructions. All three slices are equally long and whole
+    // SAFETY: the caller guarantees the instructions. All three slices are equally long and whole
     // lanes, so each has sixteen numbers from every `at` on.
     unsafe {
         let mut squares = L::splat(0.0);
@@ -75,7 +75,7 @@ pub(crate) unsafe fn rms_norm<L: Lanes>(norm: Norm<'_>, row: &[f32], to: &mut [f
 pub(crate) unsafe fn add<L: Lanes>(row: &[f32], to: &mut [f32]) {
     assert!(row.len().is_multiple_of(LANES) && to.len() == row.len());
     for at in vectors(row.len()) {
-        // SAFETY: the caller answers for the instructions; both slices are equally long and whole
+        // SAFETY: the caller guarantees the instructions; both slices are equally long and whole
         // lanes, so each has sixteen numbers from `at` on.
         unsafe {
             let sum = L::load(to.as_ptr().add(at)).add(L::load(row.as_ptr().add(at)));
@@ -93,7 +93,7 @@ pub(crate) unsafe fn add<L: Lanes>(row: &[f32], to: &mut [f32]) {
 pub(crate) unsafe fn gated<L: Lanes>(gate: &mut [f32], up: &[f32]) {
     assert!(gate.len().is_multiple_of(LANES) && up.len() == gate.len());
     for at in vectors(gate.len()) {
-        // SAFETY: the caller answers for the instructions; both slices are equally long and whole
+        // SAFETY: the caller guarantees the instructions; both slices are equally long and whole
         // lanes, so each has sixteen numbers from `at` on.
         unsafe {
             let active = math::silu(L::load(gate.as_ptr().add(at)));
@@ -113,7 +113,7 @@ pub(crate) unsafe fn gated<L: Lanes>(gate: &mut [f32], up: &[f32]) {
 pub(crate) unsafe fn block_sums<L: Lanes>(row: &[f32], sums: &mut [f32]) {
     assert!(row.len().is_multiple_of(BLOCK) && sums.len() == row.len() / BLOCK);
     for (block, sum) in row.chunks_exact(BLOCK).zip(sums) {
-        // SAFETY: the caller answers for the instructions; a block is two vectors.
+        // SAFETY: the caller guarantees the instructions; a block is two vectors.
         let (low, high) = unsafe { (L::load(block.as_ptr()), L::load(block.as_ptr().add(LANES))) };
         *sum = sum_of(low.add(high));
     }
@@ -130,7 +130,7 @@ pub(crate) unsafe fn softmax<L: Lanes>(row: &mut [f32], count: usize, scale: f32
     assert!(row.len().is_multiple_of(LANES) && count > 0 && count <= row.len());
     let length = count.next_multiple_of(LANES);
     row[count..length].fill(f32::NEG_INFINITY);
-    // SAFETY: the caller answers for the instructions. `length` is whole lanes and no longer than
+    // SAFETY: the caller guarantees the instructions. `length` is whole lanes and no longer than
     // the row, which is whole lanes too, so there are sixteen numbers from every `at` on.
     unsafe {
         let mut largest = L::splat(f32::NEG_INFINITY);

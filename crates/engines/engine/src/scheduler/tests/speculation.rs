@@ -217,6 +217,7 @@ fn learned(right: usize, each: Duration) -> Vec<usize> {
     let mut world = World::new(Limits {
         draft_tokens: DRAFTS,
         drafting: Drafting::WherePays,
+        total_blocks: 300,
         ..limits()
     });
     let mut asked = request(&[1, 2, 3], 900);

@@ -23,17 +23,17 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {
-        // SAFETY: the caller answers for the instructions.
+        // SAFETY: the caller guarantees the instructions.
         unsafe { Self(arch::_mm512_set1_ps(value)) }
     }
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller answers for the instructions and for sixteen numbers at `from`.
+        // SAFETY: the caller guarantees the instructions and sixteen numbers at `from`.
         unsafe { Self(arch::_mm512_loadu_ps(from)) }
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
-        // SAFETY: `self` proves the instructions, and the caller answers for sixteen
+        // SAFETY: `self` proves the instructions, and the caller guarantees sixteen
         // numbers at `to`.
         unsafe { arch::_mm512_storeu_ps(to, self.0) }
     }
@@ -87,7 +87,7 @@ impl Lanes for Avx512 {
     }
     #[inline(always)]
     unsafe fn from_i8(from: *const i8) -> Self {
-        // SAFETY: the caller answers for the instructions and for sixteen bytes at `from`.
+        // SAFETY: the caller guarantees the instructions and sixteen bytes at `from`.
         unsafe {
             let bytes = arch::_mm_loadu_si128(from.cast());
             Self(arch::_mm512_cvtepi32_ps(arch::_mm512_cvtepi8_epi32(bytes)))
@@ -95,12 +95,12 @@ impl Lanes for Avx512 {
     }
     #[inline(always)]
     unsafe fn from_f16(from: *const u16) -> Self {
-        // SAFETY: the caller answers for the instructions and for sixteen halves at `from`.
+        // SAFETY: the caller guarantees the instructions and sixteen halves at `from`.
         unsafe { Self(arch::_mm512_cvtph_ps(arch::_mm256_loadu_si256(from.cast()))) }
     }
     #[inline(always)]
     unsafe fn from_bf16(from: *const u16) -> Self {
-        // SAFETY: the caller answers for the instructions and for sixteen halves at `from`.
+        // SAFETY: the caller guarantees the instructions and sixteen halves at `from`.
         unsafe {
             let halves = arch::_mm512_cvtepu16_epi32(arch::_mm256_loadu_si256(from.cast()));
             Self(arch::_mm512_castsi512_ps(arch::_mm512_slli_epi32::<16>(
@@ -110,13 +110,13 @@ impl Lanes for Avx512 {
     }
     #[inline(always)]
     unsafe fn words(from: *const u32) -> Self::Words {
-        // SAFETY: the caller answers for the instructions and for sixteen words at `from`.
+        // SAFETY: the caller guarantees the instructions and sixteen words at `from`.
         unsafe { arch::_mm512_loadu_si512(from.cast()) }
     }
     #[inline(always)]
     fn lowest(words: Self::Words) -> Self {
         // The permutation looks at the lowest four bits of each word only: a table for free.
-        // SAFETY: only `Self::words` makes words, and its caller answered for the instructions.
+        // SAFETY: only `Self::words` makes words, and its caller guaranteed the instructions.
         // `CODES` has sixteen numbers.
         unsafe {
             let codes = arch::_mm512_loadu_ps(CODES.as_ptr());
@@ -125,7 +125,7 @@ impl Lanes for Avx512 {
     }
     #[inline(always)]
     fn next(words: Self::Words) -> Self::Words {
-        // SAFETY: only `Self::words` makes words, and its caller answered for the instructions.
+        // SAFETY: only `Self::words` makes words, and its caller guaranteed the instructions.
         unsafe { arch::_mm512_srli_epi32::<4>(words) }
     }
 }
@@ -140,7 +140,7 @@ impl Avx2 {
     /// The processor has AVX2.
     #[inline(always)]
     unsafe fn from_ints(low: arch::__m256i, high: arch::__m256i) -> Self {
-        // SAFETY: the caller answers for the instructions.
+        // SAFETY: the caller guarantees the instructions.
         unsafe {
             Self(
                 arch::_mm256_cvtepi32_ps(low),
@@ -156,7 +156,7 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {
-        // SAFETY: the caller answers for the instructions.
+        // SAFETY: the caller guarantees the instructions.
         unsafe {
             let half = arch::_mm256_set1_ps(value);
             Self(half, half)
@@ -164,7 +164,7 @@ impl Lanes for Avx2 {
     }
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller answers for the instructions and for sixteen numbers at `from`.
+        // SAFETY: the caller guarantees the instructions and sixteen numbers at `from`.
         unsafe {
             Self(
                 arch::_mm256_loadu_ps(from),
@@ -174,7 +174,7 @@ impl Lanes for Avx2 {
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
-        // SAFETY: `self` proves the instructions, and the caller answers for sixteen
+        // SAFETY: `self` proves the instructions, and the caller guarantees sixteen
         // numbers at `to`.
         unsafe {
             arch::_mm256_storeu_ps(to, self.0);
@@ -267,7 +267,7 @@ impl Lanes for Avx2 {
     }
     #[inline(always)]
     unsafe fn from_i8(from: *const i8) -> Self {
-        // SAFETY: the caller answers for the instructions and for sixteen bytes at `from`.
+        // SAFETY: the caller guarantees the instructions and sixteen bytes at `from`.
         unsafe {
             let bytes = arch::_mm_loadu_si128(from.cast());
             Self::from_ints(
@@ -278,7 +278,7 @@ impl Lanes for Avx2 {
     }
     #[inline(always)]
     unsafe fn from_f16(from: *const u16) -> Self {
-        // SAFETY: the caller answers for the instructions and for sixteen halves at `from`.
+        // SAFETY: the caller guarantees the instructions and sixteen halves at `from`.
         unsafe {
             Self(
                 arch::_mm256_cvtph_ps(arch::_mm_loadu_si128(from.cast())),
@@ -288,7 +288,7 @@ impl Lanes for Avx2 {
     }
     #[inline(always)]
     unsafe fn from_bf16(from: *const u16) -> Self {
-        // SAFETY: the caller answers for the instructions and for sixteen halves at `from`.
+        // SAFETY: the caller guarantees the instructions and sixteen halves at `from`.
         unsafe {
             let half = |from: *const u16| {
                 let halves = arch::_mm256_cvtepu16_epi32(arch::_mm_loadu_si128(from.cast()));
@@ -299,7 +299,7 @@ impl Lanes for Avx2 {
     }
     #[inline(always)]
     unsafe fn words(from: *const u32) -> Self::Words {
-        // SAFETY: the caller answers for the instructions and for sixteen words at `from`.
+        // SAFETY: the caller guarantees the instructions and sixteen words at `from`.
         unsafe {
             (
                 arch::_mm256_loadu_si256(from.cast()),
@@ -309,7 +309,7 @@ impl Lanes for Avx2 {
     }
     #[inline(always)]
     fn lowest(words: Self::Words) -> Self {
-        // SAFETY: only `Self::words` makes words, and its caller answered for the instructions.
+        // SAFETY: only `Self::words` makes words, and its caller guaranteed the instructions.
         unsafe {
             let mask = arch::_mm256_set1_epi32(15);
             Self::from_ints(
@@ -320,7 +320,7 @@ impl Lanes for Avx2 {
     }
     #[inline(always)]
     fn next(words: Self::Words) -> Self::Words {
-        // SAFETY: only `Self::words` makes words, and its caller answered for the instructions.
+        // SAFETY: only `Self::words` makes words, and its caller guaranteed the instructions.
         unsafe {
             (
                 arch::_mm256_srli_epi32::<4>(words.0),

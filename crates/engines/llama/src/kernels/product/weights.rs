@@ -1,6 +1,6 @@
 //! How the loop of [`super::tile`] reads each kind of matrix.
 //!
-//! Nothing is checked here, in the innermost loop: callers answer for the place that they read,
+//! Nothing is checked here, in the innermost loop: callers guarantee the place that they read,
 //! and `Packer::new` for as many codes, scales and offsets as a matrix has places.
 
 use std::marker::PhantomData;
@@ -76,7 +76,7 @@ impl<L: Lanes, K: Stored<L, Raw = T>, T: Copy> Weights<L> for Plain<'_, K, T> {
     #[inline(always)]
     unsafe fn eight(&self, stripe: usize, eighth: usize) -> Self::Eight {
         let at = (stripe * self.blocks * BLOCK + eighth * 8) * LANES;
-        // SAFETY: the caller answers for the columns, so `at` is within the values.
+        // SAFETY: the caller guarantees the columns, so `at` is within the values.
         unsafe { self.values.as_ptr().add(at) }
     }
     #[inline(always)]
@@ -90,12 +90,12 @@ impl<L: Lanes, K: Stored<L, Raw = T>, T: Copy> Weights<L> for Plain<'_, K, T> {
     }
     #[inline(always)]
     unsafe fn scale(&self, _: usize, _: usize) -> L {
-        // SAFETY: the caller answers for the instructions.
+        // SAFETY: the caller guarantees the instructions.
         unsafe { L::splat(1.0) }
     }
     #[inline(always)]
     unsafe fn offset(&self, _: usize, _: usize) -> L {
-        // SAFETY: the caller answers for the instructions.
+        // SAFETY: the caller guarantees the instructions.
         unsafe { L::splat(0.0) }
     }
     #[inline(always)]
@@ -139,7 +139,7 @@ impl<L: Lanes, S: Scale> Weights<L> for Four<'_, S> {
     #[inline(always)]
     unsafe fn eight(&self, stripe: usize, eighth: usize) -> Self::Eight {
         let at = (stripe * self.1 * (BLOCK / 8) + eighth) * LANES;
-        // SAFETY: the caller answers for the columns, so `at` is within the codes.
+        // SAFETY: the caller guarantees the columns, so `at` is within the codes.
         unsafe { L::words(self.0.codes.as_ptr().add(at)) }
     }
     #[inline(always)]
@@ -151,13 +151,13 @@ impl<L: Lanes, S: Scale> Weights<L> for Four<'_, S> {
     #[inline(always)]
     unsafe fn scale(&self, stripe: usize, block: usize) -> L {
         let at = (stripe * self.1 + block) * LANES;
-        // SAFETY: the caller answers for stripe and block, so `at` is within.
+        // SAFETY: the caller guarantees stripe and block, so `at` is within.
         unsafe { S::lanes(self.0.scales.as_ptr().add(at)) }
     }
     #[inline(always)]
     unsafe fn offset(&self, stripe: usize, block: usize) -> L {
         let at = (stripe * self.1 + block) * LANES;
-        // SAFETY: the caller answers for stripe and block and that there are offsets, so `at` is within.
+        // SAFETY: the caller guarantees stripe and block and that there are offsets, so `at` is within.
         unsafe { S::lanes(self.0.offsets.as_ptr().add(at)) }
     }
     #[inline(always)]
@@ -177,7 +177,7 @@ impl<L: Lanes, S: Scale, const B: usize> Weights<L> for Eight<'_, S, B> {
     #[inline(always)]
     unsafe fn eight(&self, stripe: usize, eighth: usize) -> Self::Eight {
         let at = (stripe * self.1 * B + eighth * 8) * LANES;
-        // SAFETY: the caller answers for the columns, so `at` is within the codes.
+        // SAFETY: the caller guarantees the columns, so `at` is within the codes.
         unsafe { self.0.codes.as_ptr().add(at) }
     }
     #[inline(always)]
@@ -192,13 +192,13 @@ impl<L: Lanes, S: Scale, const B: usize> Weights<L> for Eight<'_, S, B> {
     #[inline(always)]
     unsafe fn scale(&self, stripe: usize, block: usize) -> L {
         let at = (stripe * self.1 + block) * LANES;
-        // SAFETY: the caller answers for stripe and block, so `at` is within.
+        // SAFETY: the caller guarantees stripe and block, so `at` is within.
         unsafe { S::lanes(self.0.scales.as_ptr().add(at)) }
     }
     #[inline(always)]
     unsafe fn offset(&self, stripe: usize, block: usize) -> L {
         let at = (stripe * self.1 + block) * LANES;
-        // SAFETY: the caller answers for stripe and block and that there are offsets, so `at` is within.
+        // SAFETY: the caller guarantees stripe and block and that there are offsets, so `at` is within.
         unsafe { S::lanes(self.0.offsets.as_ptr().add(at)) }
     }
     #[inline(always)]
