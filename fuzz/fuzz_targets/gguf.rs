@@ -6,9 +6,8 @@
 
 #![no_main]
 
+use checkpoint::{Checkpoint, Gguf, TensorInfo};
 use libfuzzer_sys::fuzz_target;
-use llama::Checkpoint;
-use llama::checkpoint::{Gguf, TensorInfo};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(file) = Gguf::parse("model.gguf", bytes.to_vec()) else {

@@ -5,9 +5,8 @@
 
 #![no_main]
 
+use checkpoint::{ModelConfig, SafeTensors};
 use libfuzzer_sys::fuzz_target;
-use llama::ModelConfig;
-use llama::checkpoint::SafeTensors;
 
 fuzz_target!(|input: &[u8]| {
     let Some((&kind, bytes)) = input.split_first() else {

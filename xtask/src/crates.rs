@@ -76,6 +76,16 @@ const GROUPS: [Group; 6] = [
                 "fetches a model's files into the user's cache, and finds them",
             ),
             of(
+                "checkpoint",
+                1,
+                "a model's files: shape, tensors, formats, tokenizer; Hugging Face, GGUF, EAGLE-3 heads",
+            ),
+            of(
+                "sampling",
+                1,
+                "from distributions to tokens: draws, accepting drafts, n-gram drafts",
+            ),
+            of(
                 "llama",
                 2,
                 "an executor that computes real models on the CPU",

@@ -16,6 +16,7 @@ mod codegen;
 mod crates;
 mod fresh_start;
 mod fuzz;
+mod miri;
 mod repository;
 mod tidy;
 
@@ -45,6 +46,8 @@ enum Chore {
     Chaos(chaos::Arguments),
     /// Run the fuzz targets, and say what they found.
     Fuzz(fuzz::Arguments),
+    /// Run the tests of unsafe code under Miri.
+    Miri,
     /// Measure, and print figures.
     Bench {
         #[command(subcommand)]
@@ -73,6 +76,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Screenshots => ci::screenshots(),
         Chore::Chaos(arguments) => chaos::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
+        Chore::Miri => miri::run(),
         Chore::Bench { bench } => bench::run(&bench),
     }
 }

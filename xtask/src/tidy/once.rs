@@ -47,7 +47,8 @@ pub(super) fn check_statuses(files: &[File]) -> Vec<Problem> {
 pub(super) fn check_modes(files: &[File]) -> Vec<Problem> {
     let sources = files.iter().filter(|file| {
         let ours = file.path.starts_with("crates/") || file.path.starts_with("ui/src/");
-        let test = is_test(&file.path) || file.path.contains(".test.") || file.path.contains("fixtures");
+        let test =
+            is_test(&file.path) || file.path.contains(".test.") || file.path.contains("fixtures");
         // Experiments and faults name the modes that they compare.
         let experiment = file.path.starts_with("crates/prove/");
         ours && !test && !experiment && file.has_extension(&["rs", "ts", "tsx"])
@@ -55,7 +56,10 @@ pub(super) fn check_modes(files: &[File]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for file in sources.filter(|file| file.path != MODE_TABLE && file.path != MODES_OF_PAGES) {
         for (number, line) in code(file) {
-            for mode in MODES.iter().filter(|mode| line.contains(&format!("\"{mode}\""))) {
+            for mode in MODES
+                .iter()
+                .filter(|mode| line.contains(&format!("\"{mode}\"")))
+            {
                 let advice = format!("`{mode}` is named here; take it from {MODE_TABLE}");
                 problems.push(Problem::new(&file.path, number, advice));
             }
@@ -77,7 +81,10 @@ pub(super) fn check_map(files: &[File]) -> Vec<Problem> {
                     continue;
                 };
                 let place = format!("{}/{}", group.path_of(name), rest.trim_end_matches('*'));
-                if !files.iter().any(|file| file.path.starts_with(place.trim_end_matches("*.toml"))) {
+                if !files
+                    .iter()
+                    .any(|file| file.path.starts_with(place.trim_end_matches("*.toml")))
+                {
                     let advice = format!("`{path}` does not exist");
                     problems.push(Problem::new(&file.path, number, advice));
                 }

@@ -67,6 +67,14 @@ pub struct OutputLimits {
     pub eos_tokens: Arc<[TokenId]>,
 }
 
+impl OutputLimits {
+    /// Whether an end-of-text token ends an answer that has `generated` tokens. Otherwise it is
+    /// a token like any other, and executors avoid it.
+    pub fn may_stop(&self, generated: usize) -> bool {
+        !self.ignore_eos && generated >= self.min_tokens as usize
+    }
+}
+
 /// How the next token is drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampling {

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use contract::{GenerateRequest, LinkError, OutputLimits, TokenId, TokenLogprob, WorkerId};
+use contract::{GenerateRequest, LinkError, TokenId, TokenLogprob, WorkerId};
 use smallvec::SmallVec;
 
 use crate::block_pool::BlockId;
@@ -49,8 +49,9 @@ pub struct Limits {
     pub max_context_tokens: u32,
     /// All tokens are below; the largest number where none is too large.
     pub vocabulary: u32,
-    /// Tokens drafted for each decoding sequence; 0 without speculation.
+    /// Most tokens drafted for each decoding sequence; 0 without speculation.
     pub draft_tokens: u32,
+    pub drafting: Drafting,
     /// Blocks at the end of a cached prefix that are computed again: 1 where a draft head's state
     /// of a token depends on the token after it, so that the last block fits one continuation
     /// only.
@@ -61,6 +62,18 @@ pub struct Limits {
     pub resident_bytes: u64,
     /// Memory of one block on one GPU.
     pub block_bytes: u64,
+}
+
+/// How the scheduler decides how many tokens are drafted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drafting {
+    /// As many as there is room for, in every step. Simulated executors draft so, beside prompts
+    /// too: profiles and published figures rest on it.
+    EveryStep,
+    /// As many as there is room for, in steps without a prompt.
+    WithoutPrompts,
+    /// As many as pay, in steps without a prompt.
+    WherePays,
 }
 
 impl Limits {
@@ -127,7 +140,8 @@ pub struct Row<'a> {
     pub start: usize,
     /// Tokens to compute, from `start`.
     pub count: usize,
-    /// Tokens that may be drafted behind them and verified in the same step.
+    /// Tokens to draft behind them and to verify in the same step. Whoever has fewer guesses
+    /// drafts fewer.
     pub drafts: usize,
     /// Where the sequence's cache is; covers `start + count + drafts` tokens.
     pub blocks: &'a [BlockId],
@@ -150,12 +164,6 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Whether an end-of-text token ends an answer that has `generated` tokens. Otherwise it is
-/// a token like any other, and executors avoid it.
-pub fn may_stop(limits: &OutputLimits, generated: usize) -> bool {
-    !limits.ignore_eos && generated >= limits.min_tokens as usize
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Computing tokens that were known when the sequence was admitted.
@@ -173,8 +181,11 @@ pub struct StepOutput {
     pub failed: Vec<FailedRow>,
     /// What of the step went into making drafts and keeping the drafter up to date.
     pub draft_time: Duration,
-    /// The target's forward pass, if it carried drafts; otherwise nothing.
-    pub verify_time: Duration,
+    /// What of [`draft_time`](Self::draft_time) went into tokens of earlier steps without drafts.
+    /// Drafting in every step would not cost it.
+    pub catch_up_time: Duration,
+    /// The target's forward pass.
+    pub forward_time: Duration,
 }
 
 /// A row that came to nothing, through what is in it.
@@ -192,7 +203,7 @@ pub struct RowOutput {
     pub tokens: SmallVec<[TokenId; 4]>,
     /// Parallel to `tokens`, or empty.
     pub logprobs: Vec<TokenLogprob>,
-    /// Tokens that were drafted: no more than the row had room for.
+    /// Tokens that were drafted: no more than the row asked for.
     pub drafted: usize,
 }
 

@@ -27,7 +27,7 @@ pub mod sim;
 
 pub use block_pool::{BlockId, BlockPool};
 pub use engine::{Engine, EngineHandle, Feed, Wiring};
-pub use executor::{Batch, Executor, ExecutorError, Limits, Phase, Row, StepOutput};
+pub use executor::{Batch, Drafting, Executor, ExecutorError, Limits, Phase, Row, StepOutput};
 pub use metrics::EngineMetrics;
 pub use scheduler::{Scheduler, Submission};
 pub use sim::{AnswerBank, Profile, ProfileError, SimExecutor};

@@ -1,9 +1,9 @@
 //! What runs in the next step.
 //!
 //! Continuous batching: sequences join and leave between any two steps. A step holds one
-//! row for each decoding sequence (its newest token and the drafts behind it) and fills what
-//! is left of the token budget with prefill, oldest request first; a prompt that does not
-//! fit goes on in the next step.
+//! row for each decoding sequence and fills what is left of the token budget with prefill,
+//! oldest request first; a prompt that does not fit goes on in the next step. A step without
+//! a prompt has room for drafts behind each sequence's newest token: `drafting`.
 //!
 //! The scheduler is pure. A shell asks for a [`plan`](Scheduler::plan), runs it, hands the
 //! result to [`commit`](Scheduler::commit), forwards the cache events, and then calls
@@ -36,6 +36,8 @@
 //! [`crate::sequence`], clocks and waiting in [`crate::engine`].
 
 mod admission;
+mod drafting;
+mod pace;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -47,6 +49,7 @@ use contract::{
 };
 
 use self::admission::REPAYMENT;
+use self::drafting::Drafts;
 use self::report::{Counters, Delivery, Recipient};
 pub use self::report::{Milestone, StepTotals};
 use crate::block_pool::{BlockId, BlockPool};
@@ -83,6 +86,7 @@ pub struct Scheduler {
     deliveries: Vec<Delivery>,
     milestones: Vec<Milestone>,
     counters: Counters,
+    drafts: Drafts,
     /// Tokens computed again after preemptions that tokens generated since have not paid for.
     owed: usize,
     next_id: u64,
@@ -105,6 +109,7 @@ impl Scheduler {
         Self {
             worker,
             pool: BlockPool::new(limits.total_blocks, limits.block_size),
+            drafts: Drafts::new(&limits),
             limits,
             waiting: VecDeque::new(),
             slots: (0..slots).map(|_| None).collect(),
@@ -157,6 +162,7 @@ impl Scheduler {
         self.plan_decodes(&mut budget);
         self.plan_prefills(&mut budget);
         self.admit_waiting(&mut budget, now);
+        self.plan_drafts(budget);
         if self.planned.is_empty() {
             return None;
         }
@@ -178,6 +184,7 @@ impl Scheduler {
             "one output for each row"
         );
         self.counters.record_step(&output, now - self.planned_at);
+        self.learn_times(&output);
         let block_size = self.limits.block_size as usize;
         let mut failed = output.failed.into_iter().peekable();
         for (index, row) in output.rows.into_iter().enumerate() {
@@ -192,7 +199,7 @@ impl Scheduler {
                 continue;
             }
             let drafted = row.drafted;
-            // Room that the executor did not use.
+            // Drafts that the executor did not have.
             self.totals.decode_tokens -= drafts - drafted;
             let sequence = self.slots[slot].as_mut().expect("planned slots are taken");
             let was_started = sequence.timings.first_token.is_some();
@@ -203,6 +210,7 @@ impl Scheduler {
                 self.milestones
                     .push(Milestone::first_token(&sequence.timings, now));
             }
+            self.learn_acceptance(slot, drafted, &progress);
             let generated = progress.chunk.tokens.len();
             self.owed = self.owed.saturating_sub(generated * REPAYMENT);
             self.counters
@@ -340,13 +348,14 @@ impl Scheduler {
         let decoding = |slot: &&usize| self.running(**slot).phase() == Phase::Decode;
         // Every decoding sequence gets its token before any gets a draft.
         let mut draft_budget = *budget - self.order.iter().filter(decoding).count();
+        let beside_prompts = self.drafts_beside_prompts();
         let mut index = 0;
         while let Some(&slot) = self.order.get(index) {
             index += 1;
             if self.running(slot).phase() == Phase::Prefill || !self.make_room(slot) {
                 continue;
             }
-            let drafts = self.make_room_for_drafts(slot, draft_budget);
+            let drafts = self.make_room_for_drafts(slot, beside_prompts.min(draft_budget));
             draft_budget -= drafts;
             *budget -= 1 + drafts;
             self.totals.decode_tokens += 1 + drafts;
@@ -398,24 +407,6 @@ impl Scheduler {
             }
         }
         true
-    }
-
-    /// How many tokens to draft. Drafts take what blocks there are but preempt nobody, and
-    /// none is drafted that the answer's length limit would throw away.
-    fn make_room_for_drafts(&mut self, slot: usize, budget: usize) -> usize {
-        let block_size = self.limits.block_size as usize;
-        let sequence = self.slots[slot].as_mut().expect("running slots are taken");
-        let wanted = (self.limits.draft_tokens as usize)
-            .min(budget)
-            .min(sequence.remaining().saturating_sub(1));
-        let known = sequence.tokens.len();
-        while sequence.blocks.len() * block_size < known + wanted {
-            match self.pool.allocate() {
-                Some(block) => sequence.blocks.push(block),
-                None => return sequence.blocks.len() * block_size - known,
-            }
-        }
-        wanted
     }
 
     /// Queues a chunk for delivery and, if it is the last, lets the sequence go.

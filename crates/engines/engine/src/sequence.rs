@@ -13,7 +13,7 @@ use contract::{
 };
 
 use crate::block_pool::{BlockId, BlockPool};
-use crate::executor::{Limits, Phase, Row, RowOutput, SequenceId, may_stop};
+use crate::executor::{Limits, Phase, Row, RowOutput, SequenceId};
 
 /// Answers are seldom longer; reserving more would waste memory on every request.
 const EXPECTED_OUTPUT_TOKENS: usize = 1024;
@@ -264,7 +264,7 @@ impl Sequence {
         let limits = &self.request.limits;
         let mut generated = self.generated();
         for (index, token) in tokens.iter().enumerate() {
-            if may_stop(limits, generated) && limits.eos_tokens.contains(token) {
+            if limits.may_stop(generated) && limits.eos_tokens.contains(token) {
                 return (index, Some(FinishReason::Stop));
             }
             generated += 1;

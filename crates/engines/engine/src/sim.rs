@@ -80,7 +80,8 @@ impl SimExecutor {
             rows: batch.rows.iter().map(|row| self.speak(row)).collect(),
             failed: Vec::new(),
             draft_time: self.timing.draft(&load),
-            verify_time: self.timing.verify(&load),
+            catch_up_time: Duration::ZERO,
+            forward_time: self.timing.forward(&load),
         };
         (self.timing.step(&load), output)
     }

@@ -23,14 +23,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use checkpoint::{Checkpoint, HeadFiles};
 use contract::{
     Clock, GenerateRequest, HashSeed, OutputLimits, RequestId, Sampling, TokenId, WorkerId,
     WorkerStatus, token_stream,
 };
 use engine::{Executor as _, Scheduler, Submission};
 use llama::{
-    Checkpoint, DraftSource, ExecutorOptions, HeadFiles, Isa, LlamaExecutor, LoadedHead,
-    LoadedWeights, ModelOptions,
+    DraftSource, ExecutorOptions, Isa, LlamaExecutor, LoadedHead, LoadedWeights, ModelOptions,
 };
 use serde_json::Value;
 
@@ -187,7 +187,8 @@ fn tell(name: &str, seconds: f64, status: &WorkerStatus) {
     }
 }
 
-fn request((prompt, tokens): &Case) -> GenerateRequest {
+fn request(case: &Case) -> GenerateRequest {
+    let (prompt, tokens) = case;
     GenerateRequest {
         id: RequestId::new("example"),
         nonce: 0,

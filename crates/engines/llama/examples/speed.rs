@@ -13,8 +13,9 @@
 
 use std::hint::black_box;
 
+use checkpoint::Checkpoint;
 use contract::{Clock, TokenId};
-use llama::{Checkpoint, Isa, LoadedWeights, Model, ModelOptions, Plan};
+use llama::{Isa, LoadedWeights, Model, ModelOptions, Plan};
 
 const PROMPT: usize = 512;
 const DECODED: usize = 128;

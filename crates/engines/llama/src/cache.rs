@@ -1,16 +1,19 @@
 //! The memory of keys and values, in the engine's blocks.
+//!
+//! A phase of a step writes positions, each by one member; a later one reads them.
 
 #![expect(
     unsafe_code,
     reason = "members of a team write positions of one buffer at the same time"
 )]
 
-use std::cell::UnsafeCell;
+#[cfg(test)]
+mod tests;
 
-use crate::buffer::{OutOfMemory, zeros};
-use crate::config::ModelConfig;
-use crate::kernels::LANES;
+use crate::buffer::{Buffer, OutOfMemory};
 use crate::kernels::attention::Cache;
+use crate::layout::LANES;
+use checkpoint::ModelConfig;
 
 /// Keys and values of all layers.
 #[derive(Debug)]
@@ -21,6 +24,7 @@ pub(crate) struct KvCache {
 
 #[derive(Clone, Copy, Debug)]
 struct Shape {
+    blocks: usize,
     block_size: usize,
     heads: usize,
     head_size: usize,
@@ -28,23 +32,43 @@ struct Shape {
 
 #[derive(Debug)]
 struct LayerCache {
-    keys: UnsafeCell<Vec<f32>>,
-    values: UnsafeCell<Vec<f32>>,
+    keys: Buffer,
+    values: Buffer,
 }
 
-// A position is written by one member, and read in a later phase.
-unsafe impl Sync for LayerCache {}
+/// Where a token's keys and values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) block: u32,
+    /// In the block.
+    pub(crate) offset: usize,
+}
 
 impl Shape {
+    fn new(config: &ModelConfig, block_size: usize, blocks: usize) -> Self {
+        Self {
+            blocks,
+            block_size,
+            heads: config.kv_heads,
+            head_size: config.head_size,
+        }
+    }
+
     fn view(self, keys: *const f32, values: *const f32) -> Cache {
         Cache {
             keys,
             values,
+            blocks: self.blocks,
             block_size: self.block_size,
             heads: self.heads,
             head_size: self.head_size,
             padded_head: self.head_size.next_multiple_of(LANES),
         }
+    }
+
+    /// Without memory, to know sizes.
+    fn sizes(self) -> Cache {
+        self.view(std::ptr::null(), std::ptr::null())
     }
 }
 
@@ -54,16 +78,12 @@ impl KvCache {
         block_size: usize,
         blocks: usize,
     ) -> Result<Self, OutOfMemory> {
-        let shape = Shape {
-            block_size,
-            heads: config.kv_heads,
-            head_size: config.head_size,
-        };
-        let view = shape.view(std::ptr::null(), std::ptr::null());
+        let shape = Shape::new(config, block_size, blocks);
+        let sizes = shape.sizes();
         let layer = || {
             Ok(LayerCache {
-                keys: UnsafeCell::new(zeros(blocks * view.key_numbers())?),
-                values: UnsafeCell::new(zeros(blocks * view.value_numbers())?),
+                keys: Buffer::zeros(blocks * sizes.key_numbers())?,
+                values: Buffer::zeros(blocks * sizes.value_numbers())?,
             })
         };
         let layers = (0..config.layers)
@@ -74,49 +94,39 @@ impl KvCache {
 
     /// Memory of one block in all layers.
     pub(crate) fn block_bytes(config: &ModelConfig, block_size: usize) -> usize {
-        let shape = Shape {
-            block_size,
-            heads: config.kv_heads,
-            head_size: config.head_size,
-        };
-        let view = shape.view(std::ptr::null(), std::ptr::null());
-        config.layers * (view.key_numbers() + view.value_numbers()) * size_of::<f32>()
+        let sizes = Shape::new(config, block_size, 1).sizes();
+        config.layers * (sizes.key_numbers() + sizes.value_numbers()) * size_of::<f32>()
     }
 
     pub(crate) fn layer(&self, layer: usize) -> Cache {
-        let layer = &self.layers[layer];
-        let start = |numbers: &UnsafeCell<Vec<f32>>| unsafe { (*numbers.get()).as_ptr() };
-        self.shape.view(start(&layer.keys), start(&layer.values))
+        let LayerCache { keys, values } = &self.layers[layer];
+        self.shape.view(keys.address(0), values.address(0))
     }
 
     /// Stores one token's keys and values, all heads side by side.
     ///
     /// # Safety
     ///
-    /// Nobody else writes the position or reads it meanwhile.
-    pub(crate) unsafe fn store(
-        &self,
-        layer: usize,
-        (block, offset): (u32, usize),
-        keys: &[f32],
-        values: &[f32],
-    ) {
+    /// Nobody else writes the place or reads it meanwhile.
+    pub(crate) unsafe fn store(&self, layer: usize, place: Place, keys: &[f32], values: &[f32]) {
         let view = self.layer(layer);
         let buffers = &self.layers[layer];
-        let (all_keys, all_values) =
-            unsafe { (&mut *buffers.keys.get(), &mut *buffers.values.get()) };
-        let (block, size) = (block as usize, view.head_size);
-        assert!(offset < view.block_size && (block + 1) * view.key_numbers() <= all_keys.len());
-        let (to_keys, to_values) = (all_keys.as_mut_ptr(), all_values.as_mut_ptr());
-        for head in 0..view.heads {
-            let group = (head * view.groups() + offset / LANES) * size * LANES + offset % LANES;
-            let key_at = block * view.key_numbers() + group;
-            let value_at =
-                block * view.value_numbers() + (head * view.block_size + offset) * view.padded_head;
-            for component in 0..size {
+        let (block, offset, size) = (place.block as usize, place.offset, view.head_size);
+        assert!(offset < view.block_size && block < view.blocks);
+        assert!(keys.len() == view.heads * size && values.len() == view.heads * size);
+        let to_keys = buffers.keys.address(block * view.key_numbers());
+        let to_values = buffers.values.address(block * view.value_numbers());
+        let heads = keys.chunks_exact(size).zip(values.chunks_exact(size));
+        for (head, (keys, values)) in heads.enumerate() {
+            let key_at = (head * view.groups() + offset / LANES) * size * LANES + offset % LANES;
+            let value_at = (head * view.block_size + offset) * view.padded_head;
+            for (component, (key, value)) in keys.iter().zip(values).enumerate() {
+                // SAFETY: both buffers have `blocks` blocks, and within one, head and offset are
+                // below their numbers and the component below the head's size. The caller answers
+                // for the place.
                 unsafe {
-                    *to_keys.add(key_at + component * LANES) = keys[head * size + component];
-                    *to_values.add(value_at + component) = values[head * size + component];
+                    *to_keys.add(key_at + component * LANES) = *key;
+                    *to_values.add(value_at + component) = *value;
                 }
             }
         }

@@ -2,33 +2,33 @@
 //!
 //! One decoder layer. At a position it sees the target's state there (three taps, fused) beside
 //! the embedding of the token that follows, and says which token comes after that. Later drafts
-//! of a chain take the layer's own output in the place of the target's state. Two styles of names
-//! are read; embeddings may be the target's.
+//! of a chain take the layer's own output in the place of the target's state. Embeddings may be the
+//! target's.
 
 #![expect(unsafe_code, reason = "members of a team share buffers by rows")]
 
-mod files;
+mod load;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
+use checkpoint::{HeadFiles, ModelConfig};
 use contract::TokenId;
 
-pub use self::files::HeadFiles;
 use crate::buffer::{OutOfMemory, Rows};
 use crate::cache::KvCache;
-use crate::config::ModelConfig;
-use crate::kernels::{Isa, LANES};
+use crate::kernels::{Isa, Norm};
+use crate::layout::LANES;
 use crate::matrix::Matrix;
 use crate::model::ModelOptions;
 use crate::model::phases::Phases;
 use crate::model::workspace::{Activations, Workspace};
 use crate::plan::Plan;
 use crate::rope::Rope;
-use crate::speculation::likeliest;
 use crate::team::Team;
 use crate::weights::{Layer, WeightsError};
+use sampling::likeliest;
 
 /// A head's weights and shape.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub struct LoadedHead(Arc<HeadWeights>);
 impl LoadedHead {
     /// Reads a head for `target`.
     pub fn load(files: &HeadFiles, target: &ModelConfig) -> Result<Self, WeightsError> {
-        Ok(Self(Arc::new(files.load(target)?)))
+        Ok(Self(Arc::new(load::load(files, target)?)))
     }
 
     /// Layers of the target on entry to which its states must be kept.
@@ -145,22 +145,24 @@ impl Head {
             States::Target(tap) => {
                 let (tapped, width, isa) = (&self.tapped, weights.target_hidden, self.isa);
                 Phases::each_row(phases.team, count, |token| {
-                    let row = unsafe { tapped.values.row_mut(token) };
-                    for (index, to) in row
-                        .chunks_exact_mut(width)
-                        .take(weights.taps.len())
-                        .enumerate()
-                    {
-                        to.copy_from_slice(tap(index, token));
+                    // SAFETY: a phase of rows; nobody else has this one of either buffer.
+                    unsafe {
+                        let row = tapped.values.row_mut(token).chunks_exact_mut(width);
+                        for (index, to) in row.take(weights.taps.len()).enumerate() {
+                            to.copy_from_slice(tap(index, token));
+                        }
+                        tapped.seal(isa, token);
                     }
-                    unsafe { tapped.seal(isa, token) };
                 });
                 phases.multiply(&[&weights.fuse], tapped, count, &self.space.residual);
             }
             States::Own(rows) => {
                 for token in 0..count {
-                    let to = unsafe { self.space.residual.row_mut(token) };
-                    to.copy_from_slice(rows.row(token));
+                    // SAFETY: no member works now, and whoever has the states in `rows` lends
+                    // them for the pass, so nobody writes them.
+                    let (from, to) =
+                        unsafe { (rows.row(token), self.space.residual.row_mut(token)) };
+                    to.copy_from_slice(from);
                 }
             }
         }
@@ -173,7 +175,8 @@ impl Head {
             isa: self.isa,
         };
         Phases::each_row(phases.team, count, |token| {
-            inputs.join(token, plan.tokens[token])
+            // SAFETY: a phase of rows; nobody else has this one of any buffer.
+            unsafe { inputs.join(token, plan.tokens[token]) };
         });
         phases.attention_of(0, &weights.layer, &self.joined);
         phases.feed_forward(&weights.layer);
@@ -187,12 +190,16 @@ impl Head {
 
     /// Over the head's own vocabulary.
     pub(crate) fn logits(&self, index: usize) -> &[f32] {
-        &self.space.logits.row(index)[..self.weights.tokens.len()]
+        // SAFETY: only `pass` writes, which needs the head for itself and returns after all
+        // members have finished.
+        let row = unsafe { self.space.logits.row(index) };
+        &row[..self.weights.tokens.len()]
     }
 
     /// What the layer made of token `index` of the last plan, before the last norm.
     pub(crate) fn state(&self, index: usize) -> &[f32] {
-        self.space.residual.row(index)
+        // SAFETY: as for `logits`.
+        unsafe { self.space.residual.row(index) }
     }
 }
 
@@ -207,28 +214,40 @@ struct Inputs<'a> {
 
 impl Inputs<'_> {
     /// Makes the inputs of one position ready.
-    fn join(&self, row: usize, token: TokenId) {
+    ///
+    /// # Safety
+    ///
+    /// Nobody else uses the position's rows meanwhile.
+    unsafe fn join(&self, row: usize, token: TokenId) {
         let config = &self.weights.config;
-        let (hidden, width) = (config.hidden, (config.hidden, config.norm_epsilon));
-        // Rows of this token are nobody else's.
-        unsafe {
-            let normed = self.space.normed.values.row_mut(row);
-            let joined = self.joined.values.row_mut(row);
-            let embedded = self.space.addition.row_mut(row);
-            embedded.fill(0.0);
-            self.embeddings.row(token as usize, embedded);
-            self.isa
-                .rms_norm(embedded, &self.weights.layer.attention_norm, width, normed);
-            joined[..hidden].copy_from_slice(&normed[..hidden]);
-            let state = self.space.residual.row_mut(row);
-            state[hidden.next_multiple_of(LANES)..].fill(0.0);
-            self.isa
-                .rms_norm(state, &self.weights.hidden_norm, width, normed);
-            joined[hidden..2 * hidden].copy_from_slice(&normed[..hidden]);
-            if self.weights.norm_before_residual {
-                state.copy_from_slice(normed);
-            }
-            self.joined.seal(self.isa, row);
+        let hidden = config.hidden;
+        let norm = |weight| Norm {
+            weight,
+            width: hidden,
+            epsilon: config.norm_epsilon,
+        };
+        // SAFETY: four different buffers, of which the caller guarantees the row.
+        let (normed, joined, embedded, state) = unsafe {
+            (
+                self.space.normed.values.row_mut(row),
+                self.joined.values.row_mut(row),
+                self.space.addition.row_mut(row),
+                self.space.residual.row_mut(row),
+            )
+        };
+        embedded.fill(0.0);
+        self.embeddings.row(token as usize, embedded);
+        let embedding_norm = norm(&self.weights.layer.attention_norm);
+        self.isa.rms_norm(embedding_norm, embedded, normed);
+        joined[..hidden].copy_from_slice(&normed[..hidden]);
+        state[hidden.next_multiple_of(LANES)..].fill(0.0);
+        self.isa
+            .rms_norm(norm(&self.weights.hidden_norm), state, normed);
+        joined[hidden..2 * hidden].copy_from_slice(&normed[..hidden]);
+        if self.weights.norm_before_residual {
+            state.copy_from_slice(normed);
         }
+        // SAFETY: as above; `joined` is not used any more.
+        unsafe { self.joined.seal(self.isa, row) };
     }
 }

@@ -13,7 +13,7 @@ use std::thread;
 
 use contract::{GenerateRequest, TokenId};
 use engine::executor::SequenceId;
-use engine::{Batch, Executor, ExecutorError, Limits, StepOutput};
+use engine::{Batch, Drafting, Executor, ExecutorError, Limits, StepOutput};
 use tokio::sync::oneshot;
 
 use self::steps::Steps;
@@ -63,7 +63,7 @@ pub struct ExecutorOptions {
     pub speculation: DraftSource,
     /// Most tokens drafted for a sequence in a step.
     pub drafts: usize,
-    /// Whether fewer are drafted where they do not pay.
+    /// Whether the scheduler asks for fewer where they do not pay.
     pub adapts: bool,
 }
 
@@ -139,6 +139,10 @@ impl LlamaExecutor {
             max_context_tokens: number(shape.context),
             vocabulary: number(model.config().vocabulary),
             draft_tokens: number(draft_tokens),
+            drafting: match options.adapts {
+                true => Drafting::WherePays,
+                false => Drafting::WithoutPrompts,
+            },
             recomputed_blocks,
             intake_steps: 0,
             resident_bytes: model.weight_bytes() as u64,

@@ -7,15 +7,11 @@
 
 mod pack;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use self::pack::Packer;
-use crate::format::{bf16_to_f32, f16_to_f32};
-use crate::kernels::LANES;
-
-/// Columns that share a scale, but for [`Codes::Fine`]. Columns are filled up to whole ones.
-pub(crate) const BLOCK: usize = 32;
-pub(crate) const FINE_BLOCK: usize = 16;
+use crate::layout::{BLOCK, FINE_BLOCK, LANES};
+use checkpoint::format::{bf16_to_f32, f16_to_f32};
 
 /// Why a tensor cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,14 +58,25 @@ pub(crate) struct Quantised<C, S> {
     pub(crate) offsets: Vec<S>,
 }
 
+/// How numbers are read out of [`Quantised`].
+struct Reading<C, S> {
+    /// The code of a cell.
+    code: C,
+    /// What a scale or an offset stands for.
+    scale: S,
+    /// Columns that share a scale.
+    block: usize,
+}
+
 impl<C: Copy, S: Copy> Quantised<C, S> {
     /// Writes `scale * code + offset` to each cell of a row.
     fn each<'a>(
         &self,
         cells: impl Iterator<Item = (usize, &'a mut f32)>,
         place: impl Fn(usize) -> usize,
-        (code, scale, block): (impl Fn(&[C], usize) -> f32, impl Fn(S) -> f32, usize),
+        reading: Reading<impl Fn(&[C], usize) -> f32, impl Fn(S) -> f32>,
     ) {
+        let Reading { code, scale, block } = reading;
         for (column, to) in cells {
             let cell = place(column);
             let shared = cell / LANES / block * LANES + cell % LANES;
@@ -95,6 +102,14 @@ fn eight(codes: &[i8], cell: usize) -> f32 {
     f32::from(codes[cell])
 }
 
+fn itself(scale: f32) -> f32 {
+    scale
+}
+
+fn reading<C, S>(code: C, scale: S, block: usize) -> Reading<C, S> {
+    Reading { code, scale, block }
+}
+
 impl Matrix {
     pub(crate) fn stripes(&self) -> usize {
         self.rows.div_ceil(LANES)
@@ -118,11 +133,11 @@ impl Matrix {
             Codes::Bf16(values) => {
                 cells.for_each(|(column, to)| *to = bf16_to_f32(values[place(column)]));
             }
-            Codes::FourF16(from) => from.each(cells, place, (four, f16_to_f32, BLOCK)),
-            Codes::FourF32(from) => from.each(cells, place, (four, |scale| scale, BLOCK)),
-            Codes::EightF16(from) => from.each(cells, place, (eight, f16_to_f32, BLOCK)),
-            Codes::EightF32(from) => from.each(cells, place, (eight, |scale| scale, BLOCK)),
-            Codes::Fine(from) => from.each(cells, place, (eight, |scale| scale, FINE_BLOCK)),
+            Codes::FourF16(from) => from.each(cells, place, reading(four, f16_to_f32, BLOCK)),
+            Codes::FourF32(from) => from.each(cells, place, reading(four, itself, BLOCK)),
+            Codes::EightF16(from) => from.each(cells, place, reading(eight, f16_to_f32, BLOCK)),
+            Codes::EightF32(from) => from.each(cells, place, reading(eight, itself, BLOCK)),
+            Codes::Fine(from) => from.each(cells, place, reading(eight, itself, FINE_BLOCK)),
         }
     }
 

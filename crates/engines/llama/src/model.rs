@@ -19,14 +19,13 @@ use std::sync::Arc;
 use self::phases::Phases;
 use self::workspace::Workspace;
 use crate::cache::KvCache;
-use crate::checkpoint::Checkpoint;
-use crate::config::ModelConfig;
 use crate::kernels::Isa;
 use crate::matrix::Matrix;
 use crate::plan::Plan;
 use crate::rope::Rope;
 use crate::team::Team;
 use crate::weights::{self, Weights, WeightsError};
+use checkpoint::{Checkpoint, ModelConfig};
 
 /// What a model is given to work with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,12 +146,17 @@ impl Model {
 
     /// The distribution after output `index` of the last plan, as logarithms without a sum.
     pub fn logits(&self, index: usize) -> &[f32] {
-        &self.workspace.logits.row(index)[..self.config.vocabulary]
+        // SAFETY: only `forward` writes, which needs the model for itself and returns after all
+        // members have finished.
+        let row = unsafe { self.workspace.logits.row(index) };
+        &row[..self.config.vocabulary]
     }
 
     /// The residual stream at token `index` of the last plan, on entry to the layer of `tap`.
     pub fn tapped(&self, tap: usize, index: usize) -> &[f32] {
-        &self.workspace.taps[tap].row(index)[..self.config.hidden]
+        // SAFETY: as for `logits`.
+        let row = unsafe { self.workspace.taps[tap].row(index) };
+        &row[..self.config.hidden]
     }
 
     /// The table of embeddings, which a draft head may share.

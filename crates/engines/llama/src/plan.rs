@@ -2,31 +2,32 @@
 
 use contract::TokenId;
 
-/// Tokens of several sequences, and where their caches are.
+/// Tokens of several sequences, and where their caches are. Only [`push`](Self::push) adds to it,
+/// so rows do not overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Tokens to a block of the cache.
-    pub block_size: usize,
+    pub(crate) block_size: usize,
     /// Of all rows, one after the other.
-    pub tokens: Vec<TokenId>,
-    pub rows: Vec<PlanRow>,
+    pub(crate) tokens: Vec<TokenId>,
+    pub(crate) rows: Vec<PlanRow>,
     /// Block tables of all rows, one after the other.
-    pub blocks: Vec<u32>,
+    pub(crate) blocks: Vec<u32>,
     /// Places in `tokens` after which a distribution is wanted, ascending.
-    pub outputs: Vec<usize>,
+    pub(crate) outputs: Vec<usize>,
 }
 
 /// One sequence's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlanRow {
+pub(crate) struct PlanRow {
     /// Its first token in [`Plan::tokens`].
-    pub first: usize,
-    pub count: usize,
+    pub(crate) first: usize,
+    pub(crate) count: usize,
     /// The position of its first token; those before are in the cache.
-    pub start: usize,
+    pub(crate) start: usize,
     /// Its table in [`Plan::blocks`].
-    pub first_block: usize,
-    pub block_count: usize,
+    pub(crate) first_block: usize,
+    pub(crate) block_count: usize,
 }
 
 impl Plan {
@@ -66,7 +67,7 @@ impl Plan {
             .extend(self.tokens.len() - outputs..self.tokens.len());
     }
 
-    pub fn blocks_of(&self, row: &PlanRow) -> &[u32] {
+    pub(crate) fn blocks_of(&self, row: &PlanRow) -> &[u32] {
         &self.blocks[row.first_block..row.first_block + row.block_count]
     }
 }

@@ -1,6 +1,6 @@
 //! Rotary positions: the angles of every position, and turning heads by them.
 
-use crate::config::{ModelConfig, RopePairs};
+use checkpoint::config::{ModelConfig, RopePairs};
 
 #[derive(Debug)]
 pub(crate) struct Rope {

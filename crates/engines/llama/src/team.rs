@@ -3,6 +3,21 @@
 //! A step has hundreds of parts of some microseconds each, and after each all must be done.
 //! Members therefore look for the next part for a while before they sleep. The caller is
 //! member 0 and works too.
+//!
+//! # Why members may borrow
+//!
+//! A job is a closure on the caller's stack, and members get its address without its lifetime.
+//!
+//! 1. The address is written before `number` changes. A member reads it after it has seen the change:
+//!    the two are sequentially consistent, so the write happens before the read.
+//! 2. `busy` is set to the number of members before `number` changes, and a member takes one off, with
+//!    release, after its call has returned or unwound. It uses the address no more until `number`
+//!    changes again, and it cannot take off two: it waits for a change in between.
+//! 3. [`Team::run`] leaves only when it has read 0 from `busy`, with acquire: whether its own part
+//!    returned or panicked, since that is caught. Nothing between the publication and that loop can
+//!    panic. So all calls end before `run` does, and with it the borrow.
+//! 4. `run` takes `&mut self`: there is one job at a time, and nobody writes the address meanwhile.
+//! 5. A stopped member reads no address, and `drop` waits for all members.
 
 #![expect(
     unsafe_code,
@@ -43,8 +58,11 @@ struct Shared {
     stop: AtomicBool,
 }
 
-// The job is written before `number` changes and read after, and outlives `busy`.
+// SAFETY: the address may go to another thread, since what it leads to is `Sync`; that it leads
+// somewhere while it is used is shown in the module's header.
 unsafe impl Send for Shared {}
+// SAFETY: all but `job` is atomic. `job` is written by `run` alone while all members wait, and read
+// by members before they take themselves off `busy`: points 1 and 2 of the header.
 unsafe impl Sync for Shared {}
 
 impl fmt::Debug for Team {
@@ -87,15 +105,20 @@ impl Team {
         self.members.len() + 1
     }
 
-    /// Calls `job` once for each member, with its number, and waits for all.
+    /// Calls `job` once for each member, with its number, and waits for all. What members did has
+    /// happened when it returns.
     pub(crate) fn run(&mut self, job: impl Fn(usize) + Sync) {
         if self.members.is_empty() {
             return job(0);
         }
         let shared = &*self.shared;
         let borrowed: &(dyn Fn(usize) + Sync) = &job;
-        // Nobody holds it when this returns, so the lifetime may be forgotten.
-        let forgotten: Job = unsafe { std::mem::transmute::<_, Job>(borrowed) };
+        // SAFETY: only the lifetime changes. No member uses the address after this function has
+        // returned or unwound: point 3 of the header.
+        let forgotten: Job =
+            unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), Job>(borrowed) };
+        // SAFETY: no member reads it now: all have finished the job before, and none begins until
+        // `number` changes below.
         unsafe { *shared.job.get() = Some(forgotten) };
         shared
             .busy
@@ -148,8 +171,13 @@ impl Shared {
             if self.stop.load(Ordering::SeqCst) {
                 return;
             }
+            // SAFETY: `run` wrote it before it changed the number, and writes again only after this
+            // member has taken itself off `busy`.
             if let Some(job) = unsafe { *self.job.get() } {
-                let done = catch_unwind(AssertUnwindSafe(|| unsafe { (*job)(index + 1) }));
+                let done = catch_unwind(AssertUnwindSafe(|| {
+                    // SAFETY: `run` waits for this member, so the closure is still there.
+                    unsafe { (*job)(index + 1) }
+                }));
                 if done.is_err() {
                     self.panicked.store(true, Ordering::Relaxed);
                 }

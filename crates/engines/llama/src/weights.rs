@@ -1,9 +1,9 @@
 //! A model's weights in memory.
 
+use checkpoint::{Checkpoint, LoadError, ModelConfig, TensorInfo};
+
 use crate::buffer::OutOfMemory;
-use crate::checkpoint::{Checkpoint, LoadError};
-use crate::config::ModelConfig;
-use crate::kernels::LANES;
+use crate::layout::LANES;
 use crate::matrix::{Matrix, MatrixError, Packer};
 
 /// Why weights could not be loaded.
@@ -134,29 +134,42 @@ impl Reader<'_> {
 
     fn matrix(&mut self, name: &str) -> Result<Matrix, WeightsError> {
         let info = self.checkpoint.read(name, &mut self.bytes)?;
-        let mut packer = Packer::new(info.format, info.rows, info.columns);
-        packer
-            .rows(0, &self.bytes)
-            .map_err(|error| WeightsError::Tensor {
-                tensor: name.to_owned(),
-                error,
-            })?;
+        let matrix = matrix(name, &info, &self.bytes)?;
         (self.progress)(self.bytes.len() as u64);
-        Ok(packer.finish())
+        Ok(matrix)
     }
 
-    /// Plain numbers, filled up with zeros as activations are.
     fn vector(&mut self, name: &str) -> Result<Vec<f32>, WeightsError> {
         let info = self.checkpoint.read(name, &mut self.bytes)?;
-        let mut numbers = vec![0.0; info.rows * info.columns];
-        info.format.dequantise(&self.bytes, &mut numbers);
-        if let Some(row) = numbers.iter().position(|number| !number.is_finite()) {
-            return Err(WeightsError::Tensor {
-                tensor: name.to_owned(),
-                error: MatrixError::NotFinite { row },
-            });
-        }
-        numbers.resize(numbers.len().next_multiple_of(2 * LANES), 0.0);
-        Ok(numbers)
+        vector(name, &info, &self.bytes)
     }
+}
+
+/// A tensor's bytes in the order of the kernels.
+pub(crate) fn matrix(name: &str, info: &TensorInfo, bytes: &[u8]) -> Result<Matrix, WeightsError> {
+    let mut packer = Packer::new(info.format, info.rows, info.columns);
+    let packed = packer.rows(0, bytes);
+    packed.map_err(|error| WeightsError::Tensor {
+        tensor: name.to_owned(),
+        error,
+    })?;
+    Ok(packer.finish())
+}
+
+/// A tensor's plain numbers, filled up with zeros as activations are.
+pub(crate) fn vector(
+    name: &str,
+    info: &TensorInfo,
+    bytes: &[u8],
+) -> Result<Vec<f32>, WeightsError> {
+    let mut numbers = vec![0.0; info.rows * info.columns];
+    info.format.dequantise(bytes, &mut numbers);
+    if let Some(row) = numbers.iter().position(|number| !number.is_finite()) {
+        return Err(WeightsError::Tensor {
+            tensor: name.to_owned(),
+            error: MatrixError::NotFinite { row },
+        });
+    }
+    numbers.resize(numbers.len().next_multiple_of(2 * LANES), 0.0);
+    Ok(numbers)
 }

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use checkpoint::{Checkpoint, HeadFiles};
 use contract::{GpuSpec, Hashing, ModelName, WorkerCard, WorkerId};
 use llama::{
-    Checkpoint, DraftSource, ExecutorOptions, HeadFiles, Isa, LlamaExecutor, LoadedHead,
-    LoadedWeights, Model, ModelOptions,
+    DraftSource, ExecutorOptions, Isa, LlamaExecutor, LoadedHead, LoadedWeights, Model,
+    ModelOptions,
 };
 use preprocess::Preprocessor;
 

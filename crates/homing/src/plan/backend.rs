@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use checkpoint::Checkpoint;
 use contract::ModelName;
 use engine::sim::Profile;
-use llama::Checkpoint;
 use preprocess::{PreprocessConfig, Preprocessor, Vocabulary};
 
 use crate::args::{EngineChoice, LlamaArgs, ModelArgs, SpeculationChoice};

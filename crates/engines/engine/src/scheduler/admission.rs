@@ -62,6 +62,7 @@ impl Scheduler {
             }
             let slot = self.free_slots.pop().expect("a slot is free");
             self.slots[slot] = Some(sequence);
+            self.drafts.forget(slot);
             self.order.push(slot);
             self.plan_prefill(slot, budget);
         }

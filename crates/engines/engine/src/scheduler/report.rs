@@ -91,9 +91,9 @@ impl Counters {
         self.steps += 1;
         self.step_time += time;
         self.speculation.draft_time += output.draft_time;
-        self.speculation.verify_time += output.verify_time;
         let longest = output.rows.iter().map(|row| row.drafted).max();
         if let Some(longest) = longest.filter(|&length| length > 0) {
+            self.speculation.verify_time += output.forward_time;
             self.speculation.draft_length = u32::try_from(longest).unwrap_or(u32::MAX);
         }
     }

@@ -18,8 +18,6 @@ use std::ops::Range;
 use contract::random::{mix, unit};
 use contract::{GenerateRequest, TokenId};
 
-use crate::executor::may_stop;
-
 /// The question is looked for in this many tokens at the end of the prompt.
 const QUESTION_TOKENS: usize = 64;
 /// What was said shortly before the question counts too, but less.
@@ -178,7 +176,7 @@ impl AnswerBank {
     ) -> (TokenId, bool) {
         let limits = &request.limits;
         if position >= answer.length
-            && may_stop(limits, position)
+            && limits.may_stop(position)
             && let Some(&end_of_text) = limits.eos_tokens.first()
         {
             return (end_of_text, true);

@@ -30,7 +30,7 @@ use self::file::File;
 use super::answers::AnswerLength;
 use super::speculation::{Method, Speculation};
 use super::timing::{Sharing, Timing};
-use crate::executor::Limits;
+use crate::executor::{Drafting, Limits};
 
 /// What is simulated unless told otherwise.
 pub const DEFAULT_PROFILE: &str = "h200-llama-70b-fp8";
@@ -185,6 +185,7 @@ impl Profile {
             max_context_tokens: self.max_context_tokens,
             vocabulary: u32::MAX,
             draft_tokens: self.speculation.acceptance.len() as u32,
+            drafting: Drafting::EveryStep,
             recomputed_blocks: 0,
             intake_steps: self.intake_steps,
             resident_bytes: self.resident_bytes as u64,

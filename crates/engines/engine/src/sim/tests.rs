@@ -200,14 +200,14 @@ fn a_step_with_drafts_says_what_they_took() {
         let (step, output) = executor.simulate(&Batch {
             rows: rows.collect(),
         });
-        (step, output.draft_time, output.verify_time)
+        (step, output.draft_time, output.forward_time)
     };
-    let (step, draft, verify) = split(&[3, 1]);
+    let (step, draft, forward) = split(&[3, 1]);
     // Drafting goes as far as the longest draft; the rest of the step verifies.
     assert_eq!(draft, Duration::from_micros(2_100));
-    assert_eq!(draft + verify, step);
-    let (_, draft, verify) = split(&[0, 0]);
-    assert_eq!([draft, verify], [Duration::ZERO; 2]);
+    assert_eq!(draft + forward, step);
+    let (step, draft, forward) = split(&[0, 0]);
+    assert_eq!((draft, forward), (Duration::ZERO, step));
 }
 
 #[tokio::test(start_paused = true)]

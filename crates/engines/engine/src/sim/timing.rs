@@ -113,12 +113,8 @@ impl Timing {
         Duration::from_secs_f64(load.longest_draft as f64 * self.draft_per_token)
     }
 
-    /// What of [`step`](Self::step) is the forward pass, if it carries drafts; otherwise
-    /// nothing.
-    pub fn verify(&self, load: &StepLoad) -> Duration {
-        match load.drafted_tokens {
-            0 => Duration::ZERO,
-            _ => self.step(load).saturating_sub(self.draft(load)),
-        }
+    /// What of [`step`](Self::step) is the forward pass: all but drafting.
+    pub fn forward(&self, load: &StepLoad) -> Duration {
+        self.step(load).saturating_sub(self.draft(load))
     }
 }

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Head, HeadFiles, LoadedHead, States};
-use crate::checkpoint::Checkpoint;
+use checkpoint::{Checkpoint, HeadFiles};
+
+use super::{Head, LoadedHead, States};
 use crate::kernels::Isa;
 use crate::model::{LoadedWeights, Model, ModelOptions};
 use crate::plan::Plan;

@@ -16,8 +16,8 @@ use self::model::ModelDrafter;
 use super::{DraftSource, ExecutorOptions, StepInput};
 use crate::model::Model;
 use crate::plan::Plan;
-use crate::speculation::ngram;
 use crate::weights::WeightsError;
+use sampling::ngram;
 
 /// What each row said in a step.
 pub(super) type Said = SmallVec<[TokenId; 4]>;
@@ -49,24 +49,23 @@ impl Drafter {
         matches!(self, Self::None)
     }
 
-    /// Guesses for each row, as many as `room` has for it at most. Returns the time that went into
+    /// Guesses for each row, as many as it asks for at most. Returns the time that went into
     /// what was said while nothing was guessed: guessing in every step would not cost it.
     pub(super) fn draft(
         &mut self,
         input: &StepInput,
-        room: &[usize],
         target: &Model,
         drafts: &mut [Vec<TokenId>],
     ) -> Duration {
         match self {
             Self::None => {}
             Self::Ngram => {
-                for ((row, room), drafts) in input.rows.iter().zip(room).zip(drafts) {
-                    ngram::draft(input.tokens_of(row), *room, drafts);
+                for (row, drafts) in input.rows.iter().zip(drafts) {
+                    ngram::draft(input.tokens_of(row), row.drafts, drafts);
                 }
             }
-            Self::Model(drafter) => return drafter.draft(input, room, drafts),
-            Self::Eagle3(drafter) => return drafter.draft(input, room, target, drafts),
+            Self::Model(drafter) => return drafter.draft(input, drafts),
+            Self::Eagle3(drafter) => return drafter.draft(input, target, drafts),
         }
         Duration::ZERO
     }

@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use contract::{Clock, GenerateRequest, TokenId};
+use contract::{Clock, TokenId};
 use engine::StepOutput;
-use engine::executor::{FailedRow, RowOutput, SequenceId, may_stop};
+use engine::executor::{FailedRow, RowOutput};
+use sampling::{NotFinite, RequestContext, Sampler, accept, log_probabilities};
 
 use super::drafting::{Drafter, Said};
 use super::{ExecutorOptions, StepInput};
 use crate::model::Model;
 use crate::plan::Plan;
-use crate::sampler::{Before, Draw, NotFinite, Sampler, log_probabilities};
-use crate::speculation::accept;
-use crate::speculation::pace::{Acceptance, Pace};
 use crate::weights::WeightsError;
 
 pub(super) struct Steps {
@@ -21,12 +19,8 @@ pub(super) struct Steps {
     plan: Plan,
     sampler: Sampler,
     drafter: Drafter,
-    pace: Pace,
-    /// What is known of the sequence in each slot.
-    slots: Vec<Option<(SequenceId, Acceptance)>>,
     /// For each row of the step.
     drafts: Vec<Vec<TokenId>>,
-    room: Vec<usize>,
     said: Vec<Said>,
 }
 
@@ -37,10 +31,7 @@ impl Steps {
             plan: Plan::new(options.model.block_size),
             sampler: Sampler::default(),
             drafter: Drafter::new(&options.speculation, options)?,
-            pace: Pace::new(options.drafts, options.adapts),
-            slots: vec![None; options.slots],
             drafts: Vec::new(),
-            room: Vec::new(),
             said: Vec::new(),
             model,
         })
@@ -48,7 +39,7 @@ impl Steps {
 
     pub(super) fn run(&mut self, input: &StepInput) -> StepOutput {
         let began = self.clock.now();
-        let sunk = self.draft(input);
+        let missed = self.draft(input);
         let drafted = self.clock.now();
         self.plan.clear();
         for (row, drafts) in input.rows.iter().zip(&self.drafts) {
@@ -71,52 +62,20 @@ impl Steps {
         let drawn = self.clock.now();
         self.drafter
             .heard(input, &self.said, &self.model, &self.plan);
-        let guesses: usize = self.drafts.iter().map(Vec::len).sum();
-        let guessing = drafted - began + (self.clock.now() - drawn);
+        output.forward_time = forward;
         if !self.drafter.is_none() {
-            output.draft_time = guessing;
-        }
-        if guesses > 0 {
-            output.verify_time = forward;
-        }
-        if input.rows.iter().all(|row| row.count == 1) {
-            let guessing = guessing.saturating_sub(sunk).as_secs_f64();
-            let seconds = forward.as_secs_f64();
-            self.pace
-                .observe(self.plan.tokens.len(), seconds, guesses, guessing);
+            output.draft_time = drafted - began + (self.clock.now() - drawn);
+            output.catch_up_time = missed;
         }
         output
     }
 
-    /// Guesses for the rows that have room for them. Returns the time that went into what was
-    /// missed while nothing was guessed.
+    /// Drafts for the rows that ask for them. Returns the time that went into tokens of earlier
+    /// steps without drafts.
     fn draft(&mut self, input: &StepInput) -> Duration {
         self.drafts.iter_mut().for_each(Vec::clear);
         self.drafts.resize_with(input.rows.len(), Vec::new);
-        // With a prompt in the step, guesses would only make others wait.
-        let decoding = input.rows.iter().all(|row| row.count == 1);
-        if self.drafter.is_none() {
-            return Duration::ZERO;
-        }
-        for row in &input.rows {
-            let slot = &mut self.slots[row.slot];
-            if slot.is_none_or(|(sequence, _)| sequence != row.sequence) {
-                *slot = Some((row.sequence, self.pace.newcomer()));
-            }
-        }
-        let known = input
-            .rows
-            .iter()
-            .filter_map(|row| self.slots[row.slot].as_ref());
-        let most = match decoding {
-            true => self.pace.choose(known.map(|(_, acceptance)| acceptance)),
-            false => 0,
-        };
-        self.room.clear();
-        self.room
-            .extend(input.rows.iter().map(|row| row.drafts.min(most)));
-        self.drafter
-            .draft(input, &self.room, &self.model, &mut self.drafts)
+        self.drafter.draft(input, &self.model, &mut self.drafts)
     }
 
     /// Draws for each row that says something. One whose numbers are not finite fails alone.
@@ -130,10 +89,10 @@ impl Steps {
                 self.said.push(Said::new());
                 continue;
             };
-            let voice = Voice::new(request, input.tokens_of(row));
+            let context = RequestContext::new(request, input.tokens_of(row));
             let (model, sampler) = (&self.model, &mut self.sampler);
             let drawn = accept(drafts, |index| {
-                sampler.draw(model.logits(first + index), voice.draw(&drafts[..index]))
+                sampler.draw(model.logits(first + index), context.draw(&drafts[..index]))
             });
             let tokens = match drawn {
                 Ok(tokens) => tokens,
@@ -157,13 +116,9 @@ impl Steps {
                     .collect(),
             };
             first += 1 + drafts.len();
-            if let Some((_, acceptance)) = &mut self.slots[row.slot] {
-                acceptance.observe(drafts.len(), tokens.len() - 1);
-                self.pace.judge(drafts.len(), tokens.len() - 1);
-            }
             self.said.push(tokens.clone());
             rows.push(RowOutput {
-                tokens: voice.until_the_end(tokens),
+                tokens: context.cut_at_end(tokens),
                 logprobs,
                 drafted: drafts.len(),
             });
@@ -173,59 +128,5 @@ impl Steps {
             failed,
             ..StepOutput::default()
         }
-    }
-}
-
-/// What a request's draws have in common.
-struct Voice<'a> {
-    request: &'a GenerateRequest,
-    seed: u64,
-    /// Before this step.
-    said: &'a [TokenId],
-}
-
-impl<'a> Voice<'a> {
-    fn new(request: &'a GenerateRequest, tokens: &'a [TokenId]) -> Self {
-        Self {
-            request,
-            // Another worker that takes over gets the same and goes on with the same draws.
-            seed: request.sampling.seed.unwrap_or(request.nonce),
-            said: &tokens[request.prompt.len()..],
-        }
-    }
-
-    fn draw(&self, accepted: &'a [TokenId]) -> Draw<'a> {
-        let limits = &self.request.limits;
-        let position = self.said.len() + accepted.len();
-        Draw {
-            sampling: &self.request.sampling,
-            seed: self.seed,
-            position,
-            forbidden: if may_stop(limits, position) {
-                &[]
-            } else {
-                &limits.eos_tokens
-            },
-            before: Before {
-                prompt: &self.request.prompt,
-                said: self.said,
-                accepted,
-            },
-        }
-    }
-
-    /// Nothing is said after the token that ends an answer.
-    fn until_the_end(
-        &self,
-        mut tokens: smallvec::SmallVec<[TokenId; 4]>,
-    ) -> smallvec::SmallVec<[TokenId; 4]> {
-        let limits = &self.request.limits;
-        let ends = |(index, token): (usize, &TokenId)| {
-            may_stop(limits, self.said.len() + index) && limits.eos_tokens.contains(token)
-        };
-        if let Some(end) = tokens.iter().enumerate().position(ends) {
-            tokens.truncate(end + 1);
-        }
-        tokens
     }
 }

@@ -12,10 +12,11 @@ use engine::{Executor as _, Scheduler, Submission};
 use proptest::prelude::*;
 
 use super::{DraftSource, ExecutorOptions, LlamaExecutor};
-use crate::checkpoint::Checkpoint;
-use crate::eagle3::{HeadFiles, LoadedHead};
+use crate::eagle3::LoadedHead;
 use crate::kernels::Isa;
 use crate::model::{LoadedWeights, ModelOptions};
+use checkpoint::Checkpoint;
+use checkpoint::HeadFiles;
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

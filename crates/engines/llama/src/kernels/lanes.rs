@@ -6,22 +6,34 @@
 //!
 //! # Safety
 //!
-//! The methods use instructions that a processor may lack. They are only reached through
-//! [`super::Isa`], which knows what the processor has.
+//! A value proves that the processor has the instructions of its kind. Constructors are unsafe and
+//! ask for that; arithmetic on values is safe. The way to the first value is [`super::Isa`], which
+//! knows what the processor has.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) mod x86;
 
-pub(crate) const LANES: usize = 16;
+use crate::layout::LANES;
+use checkpoint::format::f16_to_f32;
 
 pub(crate) trait Lanes: Copy {
-    /// Sixteen words of eight 4-bit codes each.
+    /// Sixteen words of eight 4-bit codes each. Only [`words`](Self::words) makes them.
     type Words: Copy;
     /// Whether there are registers for large tiles.
     const ROOMY: bool;
 
-    fn splat(value: f32) -> Self;
+    /// # Safety
+    ///
+    /// The processor has the instructions.
+    unsafe fn splat(value: f32) -> Self;
+    /// # Safety
+    ///
+    /// The processor has the instructions. Sixteen numbers can be read at `from`, which need not
+    /// be aligned beyond one number.
     unsafe fn load(from: *const f32) -> Self;
+    /// # Safety
+    ///
+    /// Sixteen numbers can be written at `to`, and no other thread uses them meanwhile.
     unsafe fn store(self, to: *mut f32);
     /// `self * by + plus`, rounded once.
     fn fma(self, by: Self, plus: Self) -> Self;
@@ -34,9 +46,21 @@ pub(crate) trait Lanes: Copy {
     fn round(self) -> Self;
     /// 2 to the power of each lane: integers from -126 to 127.
     fn power_of_two(self) -> Self;
+    /// # Safety
+    ///
+    /// As [`load`](Self::load), for bytes.
     unsafe fn from_i8(from: *const i8) -> Self;
+    /// # Safety
+    ///
+    /// As [`load`](Self::load), for halves.
     unsafe fn from_f16(from: *const u16) -> Self;
+    /// # Safety
+    ///
+    /// As [`load`](Self::load), for halves.
     unsafe fn from_bf16(from: *const u16) -> Self;
+    /// # Safety
+    ///
+    /// As [`load`](Self::load), for words.
     unsafe fn words(from: *const u32) -> Self::Words;
     /// The lowest code of each word.
     fn lowest(words: Self::Words) -> Self;
@@ -62,15 +86,17 @@ impl Lanes for Portable {
     const ROOMY: bool = false;
 
     #[inline(always)]
-    fn splat(value: f32) -> Self {
+    unsafe fn splat(value: f32) -> Self {
         Self([value; LANES])
     }
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
-        Self(unsafe { from.cast::<[f32; LANES]>().read_unaligned() })
+        // SAFETY: the caller guarantees sixteen numbers at `from`.
+        unsafe { Self(from.cast::<[f32; LANES]>().read_unaligned()) }
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller guarantees sixteen numbers at `to`.
         unsafe { to.cast::<[f32; LANES]>().write_unaligned(self.0) }
     }
     #[inline(always)]
@@ -113,19 +139,25 @@ impl Lanes for Portable {
     }
     #[inline(always)]
     unsafe fn from_i8(from: *const i8) -> Self {
-        Self(unsafe { from.cast::<[i8; LANES]>().read_unaligned() }.map(f32::from))
+        // SAFETY: the caller guarantees sixteen bytes at `from`.
+        let bytes = unsafe { from.cast::<[i8; LANES]>().read_unaligned() };
+        Self(bytes.map(f32::from))
     }
     #[inline(always)]
     unsafe fn from_f16(from: *const u16) -> Self {
-        Self(unsafe { from.cast::<[u16; LANES]>().read_unaligned() }.map(crate::format::f16_to_f32))
+        // SAFETY: the caller guarantees sixteen halves at `from`.
+        let halves = unsafe { from.cast::<[u16; LANES]>().read_unaligned() };
+        Self(halves.map(f16_to_f32))
     }
     #[inline(always)]
     unsafe fn from_bf16(from: *const u16) -> Self {
+        // SAFETY: the caller guarantees sixteen halves at `from`.
         let halves = unsafe { from.cast::<[u16; LANES]>().read_unaligned() };
         Self(halves.map(|half| f32::from_bits(u32::from(half) << 16)))
     }
     #[inline(always)]
     unsafe fn words(from: *const u32) -> Self::Words {
+        // SAFETY: the caller guarantees sixteen words at `from`.
         unsafe { from.cast::<[u32; LANES]>().read_unaligned() }
     }
     #[inline(always)]

@@ -19,22 +19,28 @@ pub(crate) fn exp<L: Lanes>(value: L) -> L {
         1.666_666_6e-1,
         0.5,
     ];
-    let bounded = L::splat(0.0).sub(L::splat(0.0).sub(value).max(L::splat(-88.0)));
-    let bounded = bounded.max(L::splat(-87.0));
-    let power = bounded.mul(L::splat(LOG2_E)).round();
-    let rest = L::splat(-LN2_HIGH).fma(power, bounded);
-    let rest = L::splat(-LN2_LOW).fma(power, rest);
-    let mut sum = L::splat(TERMS[0]);
-    for term in &TERMS[1..] {
-        sum = sum.fma(rest, L::splat(*term));
+    // SAFETY: `value` proves the instructions.
+    unsafe {
+        let bounded = L::splat(0.0).sub(L::splat(0.0).sub(value).max(L::splat(-88.0)));
+        let bounded = bounded.max(L::splat(-87.0));
+        let power = bounded.mul(L::splat(LOG2_E)).round();
+        let rest = L::splat(-LN2_HIGH).fma(power, bounded);
+        let rest = L::splat(-LN2_LOW).fma(power, rest);
+        let mut sum = L::splat(TERMS[0]);
+        for term in &TERMS[1..] {
+            sum = sum.fma(rest, L::splat(*term));
+        }
+        let sum = sum.fma(rest.mul(rest), rest).add(L::splat(1.0));
+        sum.mul(power.power_of_two())
     }
-    let sum = sum.fma(rest.mul(rest), rest).add(L::splat(1.0));
-    sum.mul(power.power_of_two())
 }
 
 /// x / (1 + e^-x).
 #[inline(always)]
 pub(crate) fn silu<L: Lanes>(value: L) -> L {
-    let opposite = L::splat(0.0).sub(value);
-    value.div(L::splat(1.0).add(exp(opposite)))
+    // SAFETY: `value` proves the instructions.
+    unsafe {
+        let opposite = L::splat(0.0).sub(value);
+        value.div(L::splat(1.0).add(exp(opposite)))
+    }
 }

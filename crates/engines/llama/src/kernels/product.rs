@@ -10,8 +10,9 @@ mod weights;
 use std::ops::Range;
 
 use self::weights::{Brain, Eight, Four, Half, Plain, Single};
-use super::lanes::{LANES, Lanes};
-use crate::matrix::{BLOCK, Codes, FINE_BLOCK, Matrix};
+use super::lanes::Lanes;
+use crate::layout::{BLOCK, FINE_BLOCK, LANES};
+use crate::matrix::{Codes, Matrix};
 
 /// Rows of numbers, each followed by the next at a distance.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,58 @@ pub(crate) struct Outputs {
     pub(crate) stride: usize,
 }
 
+/// Where a product reads and writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operands {
+    pub(crate) input: Inputs,
+    pub(crate) output: Outputs,
+}
+
+// SAFETY: these are addresses only. Whoever uses them calls `any`, whose contract is that nobody
+// else writes what is read or uses what is written.
+unsafe impl Sync for Operands {}
+
+impl Operands {
+    /// The same, with outputs behind those of `stripes` stripes.
+    ///
+    /// # Safety
+    ///
+    /// A row of outputs has room for as many stripes.
+    pub(crate) unsafe fn skip_stripes(self, stripes: usize) -> Self {
+        let output = Outputs {
+            // SAFETY: the caller guarantees the room.
+            values: unsafe { self.output.values.add(stripes * LANES) },
+            ..self.output
+        };
+        Self { output, ..self }
+    }
+
+    /// Without the first `done` inputs and their outputs.
+    ///
+    /// # Safety
+    ///
+    /// There are more inputs than `done`, each with room for its outputs.
+    #[inline(always)]
+    unsafe fn skip_inputs(self, done: usize) -> Self {
+        let Self { input, output } = self;
+        // SAFETY: the caller guarantees row `done` of inputs, their sums and outputs.
+        unsafe {
+            Self {
+                input: Inputs {
+                    values: input.values.add(done * input.stride),
+                    sums: input.sums.add(done * input.sums_stride),
+                    count: input.count - done,
+                    ..input
+                },
+                output: Outputs {
+                    values: output.values.add(done * output.stride),
+                    ..output
+                },
+            }
+        }
+    }
+}
+
 /// Inputs from which decoding a stripe first is cheaper than decoding it for each few.
 const MANY: usize = 9;
 /// Stripes that are decoded together.
@@ -44,23 +97,45 @@ pub(crate) trait Weights<L: Lanes> {
     const PLAIN: bool;
     type Eight: Copy;
     /// Columns `8 * eighth ..` of a stripe.
+    ///
+    /// # Safety
+    ///
+    /// The processor has the instructions of `L`, and the matrix these columns.
     unsafe fn eight(&self, stripe: usize, eighth: usize) -> Self::Eight;
     /// The next column of them.
+    ///
+    /// # Safety
+    ///
+    /// The processor has the instructions of `L`; `eight` came from [`eight`](Self::eight) and has
+    /// been asked fewer than eight times.
     unsafe fn column(eight: &mut Self::Eight) -> L;
+    /// # Safety
+    ///
+    /// The processor has the instructions of `L`, and the matrix the stripe and the block.
     unsafe fn scale(&self, stripe: usize, block: usize) -> L;
+    /// # Safety
+    ///
+    /// As [`scale`](Self::scale), and the format [has offsets](Self::has_offsets).
     unsafe fn offset(&self, stripe: usize, block: usize) -> L;
     fn has_offsets(&self) -> bool;
 }
 
 /// `M` inputs times `R` stripes, over `blocks` blocks of columns.
+///
+/// # Safety
+///
+/// As [`any`]: the matrix has `R` stripes from `stripe` on and `blocks` blocks of columns; there
+/// are `M` inputs with all their columns and sums, and room for as many outputs.
 #[inline(always)]
 unsafe fn tile<L: Lanes, W: Weights<L>, const R: usize, const M: usize>(
     weights: &W,
     stripe: usize,
     blocks: usize,
-    input: Inputs,
-    output: Outputs,
+    operands: Operands,
 ) {
+    let Operands { input, output } = operands;
+    // SAFETY: the caller guarantees the instructions and everything below `R`, `M` and
+    // `blocks`. `at` stays below the eighths of all blocks, each `eight` is asked eight times.
     unsafe {
         let shared = if W::SHARED == 0 { BLOCK } else { W::SHARED };
         let mut totals = [[L::splat(0.0); M]; R];
@@ -112,47 +187,42 @@ unsafe fn tile<L: Lanes, W: Weights<L>, const R: usize, const M: usize>(
 }
 
 /// All inputs times some stripes.
+///
+/// # Safety
+///
+/// As [`any`], for the stripes of `stripes`.
 #[inline(always)]
 unsafe fn stripes<L: Lanes, W: Weights<L>>(
     weights: &W,
     stripes: Range<usize>,
     blocks: usize,
-    input: Inputs,
-    output: Outputs,
+    operands: Operands,
 ) {
     let mut done = 0;
-    let from = |done: usize| unsafe {
-        (
-            Inputs {
-                values: input.values.add(done * input.stride),
-                sums: input.sums.add(done * input.sums_stride),
-                ..input
-            },
-            Outputs {
-                values: output.values.add(done * output.stride),
-                ..output
-            },
-        )
-    };
-    while done < input.count {
-        let (input, output) = from(done);
+    while done < operands.input.count {
+        // SAFETY: there are more than `done` inputs.
+        let rest = unsafe { operands.skip_inputs(done) };
         let mut stripe = stripes.start;
         // Sums of a block and totals of all blocks must fit the 32 registers together.
         macro_rules! tiles {
             ($wide:literal, $m:literal) => {{
-                while stripes.end - stripe >= $wide {
-                    unsafe { tile::<L, W, $wide, $m>(weights, stripe, blocks, input, output) };
-                    stripe += $wide;
-                }
-                while stripe < stripes.end {
-                    unsafe { tile::<L, W, 1, $m>(weights, stripe, blocks, input, output) };
-                    stripe += 1;
+                // SAFETY: as the caller says of all inputs and stripes: the match below leaves at
+                // least `$m` inputs in `rest`, the conditions here as many stripes as are taken.
+                unsafe {
+                    while stripes.end - stripe >= $wide {
+                        tile::<L, W, $wide, $m>(weights, stripe, blocks, rest);
+                        stripe += $wide;
+                    }
+                    while stripe < stripes.end {
+                        tile::<L, W, 1, $m>(weights, stripe, blocks, rest);
+                        stripe += 1;
+                    }
                 }
                 done += $m;
             }};
         }
         // As many inputs at once as fit: those left over would read the weights again.
-        match (input.count - done, L::ROOMY) {
+        match (rest.input.count, L::ROOMY) {
             (6.., true) if W::PLAIN => tiles!(2, 6),
             (8.., true) => tiles!(1, 8),
             (7, true) => tiles!(1, 7),
@@ -184,10 +254,13 @@ impl<L: Lanes, W: Weights<L>> Weights<L> for Panel<'_, W> {
     #[inline(always)]
     unsafe fn eight(&self, stripe: usize, eighth: usize) -> Self::Eight {
         let stripe = (stripe - self.first) * self.columns;
+        // SAFETY: the caller guarantees the columns, and `numbers` has all of the stripes from
+        // `first` on.
         unsafe { self.numbers.add((stripe + eighth * 8) * LANES) }
     }
     #[inline(always)]
     unsafe fn column(eight: &mut Self::Eight) -> L {
+        // SAFETY: the caller asks for no more columns than `eight` stands before.
         unsafe {
             let column = L::load(*eight);
             *eight = eight.add(LANES);
@@ -196,10 +269,12 @@ impl<L: Lanes, W: Weights<L>> Weights<L> for Panel<'_, W> {
     }
     #[inline(always)]
     unsafe fn scale(&self, stripe: usize, block: usize) -> L {
+        // SAFETY: the caller's promise is the same.
         unsafe { self.weights.scale(stripe, block) }
     }
     #[inline(always)]
     unsafe fn offset(&self, stripe: usize, block: usize) -> L {
+        // SAFETY: the caller's promise is the same.
         unsafe { self.weights.offset(stripe, block) }
     }
     #[inline(always)]
@@ -209,16 +284,21 @@ impl<L: Lanes, W: Weights<L>> Weights<L> for Panel<'_, W> {
 }
 
 /// `panel` has room for [`PANEL_STRIPES`] stripes.
+///
+/// # Safety
+///
+/// As [`any`].
 #[inline(always)]
 unsafe fn product<L: Lanes, W: Weights<L>>(
     weights: &W,
     range: Range<usize>,
     blocks: usize,
-    (input, output): (Inputs, Outputs),
+    operands: Operands,
     panel: &mut [f32],
 ) {
-    if input.count < MANY {
-        unsafe { stripes(weights, range, blocks, input, output) };
+    if operands.input.count < MANY {
+        // SAFETY: the caller's promise is the same.
+        unsafe { stripes(weights, range, blocks, operands) };
         return;
     }
     let columns = blocks * BLOCK;
@@ -231,6 +311,8 @@ unsafe fn product<L: Lanes, W: Weights<L>>(
         let mut to = panel.as_mut_ptr();
         for stripe in first..end {
             for eighth in 0..columns / 8 {
+                // SAFETY: the matrix has the stripe and these columns. The panel has room for all
+                // columns of the stripes, which was asserted, and `to` moves on by one of them.
                 unsafe {
                     let mut eight = weights.eight(stripe, eighth);
                     for _ in 0..8 {
@@ -246,7 +328,8 @@ unsafe fn product<L: Lanes, W: Weights<L>>(
             first,
             columns,
         };
-        unsafe { stripes::<L, _>(&panel, first..end, blocks, input, output) };
+        // SAFETY: as the caller says of `range`; the panel has all stripes that are asked for.
+        unsafe { stripes::<L, _>(&panel, first..end, blocks, operands) };
     }
 }
 
@@ -254,45 +337,64 @@ unsafe fn product<L: Lanes, W: Weights<L>>(
 ///
 /// # Safety
 ///
-/// The processor has the instructions of `L`. Inputs are readable for all columns filled up to
-/// whole blocks, outputs writable for the stripes of `range`, by nobody else.
+/// The processor has the instructions of `L`. Inputs are
+/// readable for all columns filled up to whole blocks, and their sums for all blocks; nobody writes
+/// them meanwhile. Outputs are writable for the stripes of `range`, by nobody else.
 #[inline(always)]
 pub(crate) unsafe fn any<L: Lanes>(
     matrix: &Matrix,
     range: Range<usize>,
-    ends: (Inputs, Outputs),
+    operands: Operands,
     panel: &mut [f32],
 ) {
     let blocks = matrix.blocks();
+    assert!(
+        range.end <= matrix.stripes(),
+        "a product of stripes that there are"
+    );
+    // SAFETY: the caller's promise is the same. Codes, scales and offsets have the lengths that
+    // `Packer::new` gave them: whole blocks of columns for every stripe.
     unsafe {
         match &matrix.codes {
             Codes::F32(values) => {
                 let weights = Plain::<Single, _>::new(values, blocks);
-                product::<L, _>(&weights, range, blocks, ends, panel);
+                product::<L, _>(&weights, range, blocks, operands, panel);
             }
             Codes::F16(values) => {
                 let weights = Plain::<Half, _>::new(values, blocks);
-                product::<L, _>(&weights, range, blocks, ends, panel);
+                product::<L, _>(&weights, range, blocks, operands, panel);
             }
             Codes::Bf16(values) => {
                 let weights = Plain::<Brain, _>::new(values, blocks);
-                product::<L, _>(&weights, range, blocks, ends, panel);
+                product::<L, _>(&weights, range, blocks, operands, panel);
             }
             Codes::FourF16(from) => {
-                product::<L, _>(&Four(from, blocks), range, blocks, ends, panel)
+                product::<L, _>(&Four(from, blocks), range, blocks, operands, panel)
             }
             Codes::FourF32(from) => {
-                product::<L, _>(&Four(from, blocks), range, blocks, ends, panel)
+                product::<L, _>(&Four(from, blocks), range, blocks, operands, panel)
             }
             Codes::EightF16(from) => {
-                product::<L, _>(&Eight::<_, BLOCK>(from, blocks), range, blocks, ends, panel);
+                product::<L, _>(
+                    &Eight::<_, BLOCK>(from, blocks),
+                    range,
+                    blocks,
+                    operands,
+                    panel,
+                );
             }
             Codes::EightF32(from) => {
-                product::<L, _>(&Eight::<_, BLOCK>(from, blocks), range, blocks, ends, panel);
+                product::<L, _>(
+                    &Eight::<_, BLOCK>(from, blocks),
+                    range,
+                    blocks,
+                    operands,
+                    panel,
+                );
             }
             Codes::Fine(from) => {
-                let weights = Eight::<_, FINE_BLOCK>(from, blocks * 2);
-                product::<L, _>(&weights, range, blocks, ends, panel);
+                let weights = Eight::<_, FINE_BLOCK>(from, blocks * (BLOCK / FINE_BLOCK));
+                product::<L, _>(&weights, range, blocks, operands, panel);
             }
         }
     }

@@ -1,8 +1,8 @@
 //! From the order of the files to the order of the kernels.
 
-use super::{BLOCK, Codes, FINE_BLOCK, Matrix, MatrixError, Quantised};
-use crate::format::{Block, Format, bf16_to_f32, f16_to_f32};
-use crate::kernels::LANES;
+use super::{Codes, Matrix, MatrixError, Quantised};
+use crate::layout::{BLOCK, FINE_BLOCK, LANES};
+use checkpoint::format::{Block, Format, bf16_to_f32, f16_to_f32};
 
 /// Builds a matrix row by row.
 #[derive(Debug)]

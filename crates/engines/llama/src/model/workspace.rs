@@ -2,12 +2,13 @@
 
 use super::ModelOptions;
 use crate::buffer::{OutOfMemory, Rows};
-use crate::config::ModelConfig;
+use crate::cache::Place;
+use crate::kernels::Isa;
 use crate::kernels::attention::TOGETHER;
 use crate::kernels::product::PANEL_STRIPES;
-use crate::kernels::{Isa, LANES};
-use crate::matrix::BLOCK;
+use crate::layout::{BLOCK, LANES};
 use crate::plan::Plan;
+use checkpoint::ModelConfig;
 
 /// Inputs of a product, with the sums of their blocks.
 #[derive(Debug)]
@@ -27,13 +28,11 @@ impl Activations {
     ///
     /// # Safety
     ///
-    /// As [`Rows::row_mut`].
+    /// Nobody else writes the row's values, or uses its sums, meanwhile.
     pub(crate) unsafe fn seal(&self, isa: Isa, row: usize) {
-        unsafe {
-            let sums = self.sums.row_mut(row);
-            let blocks = self.values.stride() / BLOCK;
-            isa.block_sums(self.values.row(row), &mut sums[..blocks]);
-        }
+        // SAFETY: the caller's promise is the same.
+        let (values, sums) = unsafe { (self.values.row(row), self.sums.row_mut(row)) };
+        isa.block_sums(values, &mut sums[..values.len() / BLOCK]);
     }
 }
 
@@ -70,8 +69,12 @@ pub(crate) struct Workspace {
     pub(crate) scores: Rows,
     /// Numbers in a row of scores.
     pub(crate) score_stride: usize,
-    /// Block and offset of each token.
-    pub(crate) places: Vec<(u32, usize)>,
+    /// Where each token's keys and values are.
+    pub(crate) places: Vec<Place>,
+    /// Whether a token writes to its place: no two of a step write to the same one.
+    pub(crate) stores: Vec<bool>,
+    /// Places in order with their tokens, to see that.
+    sorted_places: Vec<(Place, usize)>,
     /// The position of each token.
     pub(crate) positions: Vec<usize>,
     pub(crate) tasks: Vec<Task>,
@@ -115,12 +118,17 @@ impl Workspace {
             scores: Rows::new(options.threads, TOGETHER * score_stride)?,
             score_stride,
             places: Vec::with_capacity(tokens),
+            stores: Vec::with_capacity(tokens),
+            sorted_places: Vec::with_capacity(tokens),
             positions: Vec::with_capacity(tokens),
             tasks: Vec::with_capacity(queries.div_ceil(TOGETHER) + tokens * config.kv_heads),
         })
     }
 
     /// Finds the places of all tokens, and cuts attention into tasks.
+    ///
+    /// Members write places and outputs of tasks at the same time. That no two write to the same
+    /// follows from how a plan is made, row behind row, and from the choice of writers.
     pub(crate) fn prepare(&mut self, config: &ModelConfig, plan: &Plan) {
         self.places.clear();
         self.positions.clear();
@@ -131,8 +139,10 @@ impl Workspace {
             let blocks = plan.blocks_of(row);
             for position in row.start..row.start + row.count {
                 self.positions.push(position);
-                self.places
-                    .push((blocks[position / block_size], position % block_size));
+                self.places.push(Place {
+                    block: blocks[position / block_size],
+                    offset: position % block_size,
+                });
             }
             for first in (0..row.count * group).step_by(TOGETHER) {
                 for head in 0..config.kv_heads {
@@ -145,7 +155,24 @@ impl Workspace {
                 }
             }
         }
+        self.choose_writers();
         // The longest first, so that no member is left with one at the end.
         self.tasks.reverse();
+    }
+
+    /// Sequences with equal beginnings share blocks. Where two of them compute the same position, as
+    /// a drafter does that is behind its target, the first writes it: the other's numbers are equal.
+    fn choose_writers(&mut self) {
+        self.stores.clear();
+        self.stores.resize(self.places.len(), true);
+        self.sorted_places.clear();
+        self.sorted_places
+            .extend(self.places.iter().copied().zip(0..));
+        self.sorted_places.sort_unstable();
+        for pair in self.sorted_places.windows(2) {
+            if pair[0].0 == pair[1].0 {
+                self.stores[pair[1].1] = false;
+            }
+        }
     }
 }

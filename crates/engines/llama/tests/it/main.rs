@@ -7,7 +7,8 @@ mod invariant;
 
 use std::path::{Path, PathBuf};
 
-use llama::{Checkpoint, Isa, LoadedWeights, Model, ModelOptions, Plan};
+use checkpoint::Checkpoint;
+use llama::{Isa, LoadedWeights, Model, ModelOptions, Plan};
 
 /// A folder of golden values.
 fn golden(name: &str) -> PathBuf {

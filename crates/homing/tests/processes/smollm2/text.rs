@@ -1,6 +1,7 @@
 //! SmolLM2's text, against transformers on the same weights.
 
-use llama::{Checkpoint, Isa, LoadedWeights, Model, ModelOptions, Plan};
+use checkpoint::Checkpoint;
+use llama::{Isa, LoadedWeights, Model, ModelOptions, Plan};
 use serde::Deserialize;
 
 use super::model;

@@ -3,6 +3,7 @@
 use contract::{PositionCounts, RequestSpeculation, TokenStream};
 
 use super::*;
+use crate::executor::Drafting;
 
 const DRAFTS: u32 = 4;
 
@@ -30,7 +31,8 @@ fn say(world: &mut World, (tokens, drafted): Said<'_>) {
         }],
         failed: Vec::new(),
         draft_time: Duration::from_millis(drafted as u64),
-        verify_time: Duration::from_millis(if drafted > 0 { 7 } else { 0 }),
+        catch_up_time: Duration::ZERO,
+        forward_time: Duration::from_millis(7),
     };
     let output = output.check(&batch).expect("the script keeps the contract");
     world.now += Duration::from_millis(10);
@@ -170,4 +172,85 @@ fn a_preempted_request_keeps_its_figures() {
         [total.drafts, total.drafted_tokens, total.accepted_tokens].map(u64::from),
         [counts.drafts, counts.drafted_tokens, counts.accepted_tokens]
     );
+}
+
+/// Three sequences that decode, and a prompt that is longer than a step: the tokens that each row
+/// of the step after its arrival computes, and its drafts.
+fn beside_a_prompt(drafting: Drafting) -> Vec<(usize, usize)> {
+    let mut world = World::new(Limits {
+        draft_tokens: DRAFTS,
+        drafting,
+        ..limits()
+    });
+    let _decoding = [1, 2, 3].map(|seed| {
+        let mut asked = request(&[seed; 3], 50);
+        asked.limits.ignore_eos = true;
+        world.submit(asked)
+    });
+    world.step();
+    world.step();
+    let drafts: Vec<usize> = world.last.iter().map(|row| row.3).collect();
+    assert_eq!(drafts, [DRAFTS as usize; 3], "nobody else is there");
+    let _prompt = world.submit(request(&[7; 100], 5));
+    world.step();
+    world.last.iter().map(|row| (row.2, row.3)).collect()
+}
+
+#[test]
+fn a_prompt_gets_the_whole_rest_of_a_step() {
+    let rest = limits().max_step_tokens as usize - 3;
+    let expected = [(1, 0), (1, 0), (1, 0), (rest, 0)];
+    assert_eq!(beside_a_prompt(Drafting::WithoutPrompts), expected);
+}
+
+/// As simulated executors do, whose published figures rest on it.
+#[test]
+fn who_drafts_in_every_step_leaves_a_prompt_the_less() {
+    let (drafts, rest) = (DRAFTS as usize, limits().max_step_tokens as usize - 15);
+    let expected = [(1, drafts), (1, drafts), (1, drafts), (rest, 0)];
+    assert_eq!(beside_a_prompt(Drafting::EveryStep), expected);
+}
+
+/// Steps of one sequence in which so many of its drafts are right, each token taking `each`: the
+/// drafts of the last twenty.
+fn learned(right: usize, each: Duration) -> Vec<usize> {
+    let mut world = World::new(Limits {
+        draft_tokens: DRAFTS,
+        drafting: Drafting::WherePays,
+        total_blocks: 300,
+        ..limits()
+    });
+    let mut asked = request(&[1, 2, 3], 900);
+    asked.limits.ignore_eos = true;
+    let _stream = world.submit(asked);
+    world.step();
+    let mut drafts = Vec::new();
+    for _ in 0..100 {
+        let batch = world.scheduler.plan(world.now).unwrap();
+        let drafted = batch.rows[0].drafts;
+        drafts.push(drafted);
+        let output = StepOutput {
+            rows: vec![RowOutput {
+                tokens: (0..=right.min(drafted) as TokenId).collect(),
+                logprobs: Vec::new(),
+                drafted,
+            }],
+            forward_time: Duration::from_millis(1) + each * (1 + drafted as u32),
+            ..StepOutput::default()
+        };
+        world.now += Duration::from_millis(10);
+        let output = output.check(&batch).expect("the script keeps the contract");
+        world.scheduler.commit(output, world.now);
+        world.hear();
+        world.scheduler.deliver();
+    }
+    drafts.split_off(80)
+}
+
+#[test]
+fn drafts_are_asked_for_where_they_pay() {
+    let most = DRAFTS as usize;
+    assert_eq!(learned(most, Duration::from_micros(10)), [most; 20]);
+    let seldom = learned(0, Duration::from_millis(1));
+    assert!(seldom.iter().sum::<usize>() <= 1, "{seldom:?}");
 }

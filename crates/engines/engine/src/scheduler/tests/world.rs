@@ -11,7 +11,7 @@ use contract::{
 use smallvec::SmallVec;
 
 use crate::block_pool::BlockId;
-use crate::executor::{Batch, Limits, Row, RowOutput, SequenceId, StepOutput, may_stop};
+use crate::executor::{Batch, Drafting, Limits, Row, RowOutput, SequenceId, StepOutput};
 use crate::scheduler::{Scheduler, Submission};
 
 pub(super) const EOS: TokenId = 9_999;
@@ -24,6 +24,7 @@ pub(super) fn limits() -> Limits {
         max_step_tokens: 32,
         max_context_tokens: 1_000,
         draft_tokens: 0,
+        drafting: Drafting::WithoutPrompts,
         recomputed_blocks: 0,
         vocabulary: u32::MAX,
         intake_steps: 0,
@@ -65,7 +66,7 @@ pub(super) fn natural_length(prompt: &[TokenId]) -> usize {
 
 pub(super) fn spoken(request: &GenerateRequest, position: usize) -> TokenId {
     let ended = position >= natural_length(&request.prompt);
-    if ended && may_stop(&request.limits, position) {
+    if ended && request.limits.may_stop(position) {
         EOS
     } else {
         word(&request.prompt, position)

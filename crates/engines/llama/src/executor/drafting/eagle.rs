@@ -15,10 +15,10 @@ use std::time::Duration;
 use contract::{Clock, TokenId};
 use engine::executor::SequenceId;
 
+use super::super::{ExecutorOptions, RowInput, StepInput};
 use super::Said;
 use crate::buffer::Rows;
 use crate::eagle3::{Head, LoadedHead, States};
-use crate::executor::{ExecutorOptions, RowInput, StepInput};
 use crate::model::Model;
 use crate::plan::{Plan, PlanRow};
 use crate::weights::WeightsError;
@@ -93,20 +93,19 @@ impl EagleDrafter {
     pub(super) fn draft(
         &mut self,
         input: &StepInput,
-        room: &[usize],
         target: &Model,
         drafts: &mut [Vec<TokenId>],
     ) -> Duration {
         let began = self.clock.now();
-        for (row, _) in input.rows.iter().zip(room).filter(|(_, room)| **room > 0) {
+        for row in input.rows.iter().filter(|row| row.drafts > 0) {
             if self.seat(row).is_some() {
                 self.catch_up(input, row, target);
             }
         }
         let missed = self.clock.now() - began;
         let mut chains: Vec<(usize, Ready)> = Vec::new();
-        for (index, (row, room)) in input.rows.iter().zip(room).enumerate() {
-            if *room > 0
+        for (index, row) in input.rows.iter().enumerate() {
+            if row.drafts > 0
                 && let Some(seat) = self.seat(row)
                 && let Some(ready) = &seat.ready
             {
@@ -115,7 +114,7 @@ impl EagleDrafter {
             }
         }
         for guess in 1.. {
-            chains.retain(|(index, _)| room[*index] > guess);
+            chains.retain(|(index, _)| input.rows[*index].drafts > guess);
             if chains.is_empty() {
                 break;
             }
@@ -144,7 +143,8 @@ impl EagleDrafter {
         self.rows.clear();
         for (index, (row, planned)) in input.rows.iter().zip(&plan.rows).enumerate() {
             if self.may_wait(row, planned, &said[index]) {
-                self.put_by(input, (row, planned), &said[index], target);
+                let follows = following(input, row, &said[index], 0);
+                self.put_by(row.slot, planned, follows, target);
                 continue;
             }
             let said = &said[index];
@@ -192,15 +192,10 @@ impl EagleDrafter {
         planned.count == 1 && said.len() == 1 && self.seat(row).is_some()
     }
 
-    fn put_by(
-        &mut self,
-        input: &StepInput,
-        (row, planned): (&RowInput, &PlanRow),
-        said: &Said,
-        target: &Model,
-    ) {
-        if let Some(seat) = &mut self.seats[row.slot] {
-            seat.put_by.follow.push(following(input, row, said, 0));
+    /// Keeps one position of the sequence in a slot, and the token that follows it, for later.
+    fn put_by(&mut self, slot: usize, planned: &PlanRow, follows: TokenId, target: &Model) {
+        if let Some(seat) = &mut self.seats[slot] {
+            seat.put_by.follow.push(follows);
             for tap in 0..self.head.taps() {
                 let state = target.tapped(tap, planned.first);
                 seat.put_by.states.extend_from_slice(state);

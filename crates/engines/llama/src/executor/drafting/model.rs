@@ -8,12 +8,12 @@ use std::time::Duration;
 use contract::{Clock, TokenId};
 use engine::executor::SequenceId;
 
+use super::super::{ExecutorOptions, RowInput, StepInput};
 use super::Said;
-use crate::executor::{ExecutorOptions, RowInput, StepInput};
 use crate::model::{LoadedWeights, Model, ModelOptions};
 use crate::plan::Plan;
-use crate::speculation::likeliest;
 use crate::weights::WeightsError;
+use sampling::likeliest;
 
 #[derive(Debug)]
 pub(in crate::executor) struct ModelDrafter {
@@ -53,15 +53,10 @@ impl ModelDrafter {
     }
 
     /// Guesses, and the time that went into what was said while nothing was guessed.
-    pub(super) fn draft(
-        &mut self,
-        input: &StepInput,
-        room: &[usize],
-        drafts: &mut [Vec<TokenId>],
-    ) -> Duration {
+    pub(super) fn draft(&mut self, input: &StepInput, drafts: &mut [Vec<TokenId>]) -> Duration {
         let mut missed = Duration::ZERO;
-        for (row, room) in input.rows.iter().zip(room) {
-            let guesses = *room > 0;
+        for row in &input.rows {
+            let guesses = row.drafts > 0;
             let end = row.start + row.count - usize::from(guesses);
             // The last guess of a draft that was right is computed with the next draft.
             let is_behind = end > self.computed(row) + 1;
@@ -74,17 +69,11 @@ impl ModelDrafter {
                 }
             }
         }
-        let most = room.iter().copied().max().unwrap_or(0);
+        let most = input.rows.iter().map(|row| row.drafts).max().unwrap_or(0);
         for guess in 0..most {
             self.plan.clear();
-            let asked = |(_, room): &(_, &usize)| **room > guess;
-            for (index, (row, _)) in input
-                .rows
-                .iter()
-                .zip(room)
-                .enumerate()
-                .filter(|(_, row)| asked(row))
-            {
+            let rows = input.rows.iter().enumerate();
+            for (index, row) in rows.filter(|(_, row)| row.drafts > guess) {
                 let end = row.start + row.count + guess;
                 let blocks = input.blocks_of(row).iter().copied();
                 match drafts[index].last() {
@@ -101,8 +90,8 @@ impl ModelDrafter {
             self.model.forward(&self.plan);
             let rows = drafts
                 .iter_mut()
-                .zip(room)
-                .filter(|(_, room)| **room > guess);
+                .zip(&input.rows)
+                .filter(|(_, row)| row.drafts > guess);
             for (output, (drafts, _)) in rows.enumerate() {
                 drafts.push(likeliest(self.model.logits(output)) as TokenId);
             }

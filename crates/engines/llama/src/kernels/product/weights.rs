@@ -1,14 +1,21 @@
 //! How the loop of [`super::tile`] reads each kind of matrix.
+//!
+//! Nothing is checked here, in the innermost loop: callers guarantee the place that they read,
+//! and `Packer::new` for as many codes, scales and offsets as a matrix has places.
 
 use std::marker::PhantomData;
 
 use super::Weights;
-use crate::kernels::lanes::{LANES, Lanes};
-use crate::matrix::{BLOCK, Quantised};
+use crate::kernels::lanes::Lanes;
+use crate::layout::{BLOCK, LANES};
+use crate::matrix::Quantised;
 
 /// Numbers of one kind become lanes.
 pub(super) trait Stored<L: Lanes> {
     type Raw: Copy;
+    /// # Safety
+    ///
+    /// The processor has the instructions of `L`, and there are sixteen numbers at `from`.
     unsafe fn load(from: *const Self::Raw) -> L;
 }
 
@@ -20,6 +27,7 @@ impl<L: Lanes> Stored<L> for Single {
     type Raw = f32;
     #[inline(always)]
     unsafe fn load(from: *const f32) -> L {
+        // SAFETY: the caller's promise is the same.
         unsafe { L::load(from) }
     }
 }
@@ -28,6 +36,7 @@ impl<L: Lanes> Stored<L> for Half {
     type Raw = u16;
     #[inline(always)]
     unsafe fn load(from: *const u16) -> L {
+        // SAFETY: the caller's promise is the same.
         unsafe { L::from_f16(from) }
     }
 }
@@ -36,16 +45,26 @@ impl<L: Lanes> Stored<L> for Brain {
     type Raw = u16;
     #[inline(always)]
     unsafe fn load(from: *const u16) -> L {
+        // SAFETY: the caller's promise is the same.
         unsafe { L::from_bf16(from) }
     }
 }
 
 /// Numbers without scales.
-pub(super) struct Plain<'a, K, T>(pub(super) &'a [T], pub(super) usize, PhantomData<K>);
+pub(super) struct Plain<'a, K, T> {
+    values: &'a [T],
+    /// In a stripe.
+    blocks: usize,
+    kind: PhantomData<K>,
+}
 
 impl<'a, K, T> Plain<'a, K, T> {
     pub(super) fn new(values: &'a [T], blocks: usize) -> Self {
-        Self(values, blocks, PhantomData)
+        Self {
+            values,
+            blocks,
+            kind: PhantomData,
+        }
     }
 }
 
@@ -56,14 +75,13 @@ impl<L: Lanes, K: Stored<L, Raw = T>, T: Copy> Weights<L> for Plain<'_, K, T> {
 
     #[inline(always)]
     unsafe fn eight(&self, stripe: usize, eighth: usize) -> Self::Eight {
-        unsafe {
-            self.0
-                .as_ptr()
-                .add((stripe * self.1 * BLOCK + eighth * 8) * LANES)
-        }
+        let at = (stripe * self.blocks * BLOCK + eighth * 8) * LANES;
+        // SAFETY: the caller guarantees the columns, so `at` is within the values.
+        unsafe { self.values.as_ptr().add(at) }
     }
     #[inline(always)]
     unsafe fn column(eight: &mut Self::Eight) -> L {
+        // SAFETY: the caller asks for no more than the eight columns that `eight` stands before.
         unsafe {
             let column = K::load(*eight);
             *eight = eight.add(LANES);
@@ -72,11 +90,13 @@ impl<L: Lanes, K: Stored<L, Raw = T>, T: Copy> Weights<L> for Plain<'_, K, T> {
     }
     #[inline(always)]
     unsafe fn scale(&self, _: usize, _: usize) -> L {
-        L::splat(1.0)
+        // SAFETY: the caller guarantees the instructions.
+        unsafe { L::splat(1.0) }
     }
     #[inline(always)]
     unsafe fn offset(&self, _: usize, _: usize) -> L {
-        L::splat(0.0)
+        // SAFETY: the caller guarantees the instructions.
+        unsafe { L::splat(0.0) }
     }
     #[inline(always)]
     fn has_offsets(&self) -> bool {
@@ -86,12 +106,16 @@ impl<L: Lanes, K: Stored<L, Raw = T>, T: Copy> Weights<L> for Plain<'_, K, T> {
 
 /// Scales of either width.
 pub(super) trait Scale: Copy {
+    /// # Safety
+    ///
+    /// The processor has the instructions of `L`, and there are sixteen scales at `from`.
     unsafe fn lanes<L: Lanes>(from: *const Self) -> L;
 }
 
 impl Scale for f32 {
     #[inline(always)]
     unsafe fn lanes<L: Lanes>(from: *const Self) -> L {
+        // SAFETY: the caller's promise is the same.
         unsafe { L::load(from) }
     }
 }
@@ -99,6 +123,7 @@ impl Scale for f32 {
 impl Scale for u16 {
     #[inline(always)]
     unsafe fn lanes<L: Lanes>(from: *const Self) -> L {
+        // SAFETY: the caller's promise is the same.
         unsafe { L::from_f16(from) }
     }
 }
@@ -114,6 +139,7 @@ impl<L: Lanes, S: Scale> Weights<L> for Four<'_, S> {
     #[inline(always)]
     unsafe fn eight(&self, stripe: usize, eighth: usize) -> Self::Eight {
         let at = (stripe * self.1 * (BLOCK / 8) + eighth) * LANES;
+        // SAFETY: the caller guarantees the columns, so `at` is within the codes.
         unsafe { L::words(self.0.codes.as_ptr().add(at)) }
     }
     #[inline(always)]
@@ -124,25 +150,15 @@ impl<L: Lanes, S: Scale> Weights<L> for Four<'_, S> {
     }
     #[inline(always)]
     unsafe fn scale(&self, stripe: usize, block: usize) -> L {
-        unsafe {
-            S::lanes(
-                self.0
-                    .scales
-                    .as_ptr()
-                    .add((stripe * self.1 + block) * LANES),
-            )
-        }
+        let at = (stripe * self.1 + block) * LANES;
+        // SAFETY: the caller guarantees stripe and block, so `at` is within.
+        unsafe { S::lanes(self.0.scales.as_ptr().add(at)) }
     }
     #[inline(always)]
     unsafe fn offset(&self, stripe: usize, block: usize) -> L {
-        unsafe {
-            S::lanes(
-                self.0
-                    .offsets
-                    .as_ptr()
-                    .add((stripe * self.1 + block) * LANES),
-            )
-        }
+        let at = (stripe * self.1 + block) * LANES;
+        // SAFETY: the caller guarantees stripe and block and that there are offsets, so `at` is within.
+        unsafe { S::lanes(self.0.offsets.as_ptr().add(at)) }
     }
     #[inline(always)]
     fn has_offsets(&self) -> bool {
@@ -161,10 +177,12 @@ impl<L: Lanes, S: Scale, const B: usize> Weights<L> for Eight<'_, S, B> {
     #[inline(always)]
     unsafe fn eight(&self, stripe: usize, eighth: usize) -> Self::Eight {
         let at = (stripe * self.1 * B + eighth * 8) * LANES;
+        // SAFETY: the caller guarantees the columns, so `at` is within the codes.
         unsafe { self.0.codes.as_ptr().add(at) }
     }
     #[inline(always)]
     unsafe fn column(eight: &mut Self::Eight) -> L {
+        // SAFETY: the caller asks for no more than the eight columns that `eight` stands before.
         unsafe {
             let column = L::from_i8(*eight);
             *eight = eight.add(LANES);
@@ -173,25 +191,15 @@ impl<L: Lanes, S: Scale, const B: usize> Weights<L> for Eight<'_, S, B> {
     }
     #[inline(always)]
     unsafe fn scale(&self, stripe: usize, block: usize) -> L {
-        unsafe {
-            S::lanes(
-                self.0
-                    .scales
-                    .as_ptr()
-                    .add((stripe * self.1 + block) * LANES),
-            )
-        }
+        let at = (stripe * self.1 + block) * LANES;
+        // SAFETY: the caller guarantees stripe and block, so `at` is within.
+        unsafe { S::lanes(self.0.scales.as_ptr().add(at)) }
     }
     #[inline(always)]
     unsafe fn offset(&self, stripe: usize, block: usize) -> L {
-        unsafe {
-            S::lanes(
-                self.0
-                    .offsets
-                    .as_ptr()
-                    .add((stripe * self.1 + block) * LANES),
-            )
-        }
+        let at = (stripe * self.1 + block) * LANES;
+        // SAFETY: the caller guarantees stripe and block and that there are offsets, so `at` is within.
+        unsafe { S::lanes(self.0.offsets.as_ptr().add(at)) }
     }
     #[inline(always)]
     fn has_offsets(&self) -> bool {

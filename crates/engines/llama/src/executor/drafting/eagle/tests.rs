@@ -5,12 +5,13 @@ use engine::executor::SequenceId;
 use smallvec::smallvec;
 
 use super::EagleDrafter;
-use crate::checkpoint::Checkpoint;
-use crate::eagle3::{HeadFiles, LoadedHead};
+use crate::eagle3::LoadedHead;
 use crate::executor::{DraftSource, ExecutorOptions, RowInput, StepInput};
 use crate::kernels::Isa;
 use crate::model::{LoadedWeights, Model, ModelOptions};
 use crate::plan::Plan;
+use checkpoint::Checkpoint;
+use checkpoint::HeadFiles;
 
 const BLOCK: usize = 4;
 
@@ -64,7 +65,7 @@ impl Pair {
     fn guesses(&mut self, text: &[TokenId], start: usize) -> Vec<TokenId> {
         let mut drafts = [Vec::new()];
         let input = input(text, start, 1);
-        self.drafter.draft(&input, &[3], &self.target, &mut drafts);
+        self.drafter.draft(&input, &self.target, &mut drafts);
         drafts.into_iter().flatten().collect()
     }
 }

@@ -1,4 +1,7 @@
-//! A head's files: `config.json` and `model.safetensors`, in both public styles.
+//! An EAGLE-3 head's files: `config.json` and `model.safetensors`, in both public styles.
+//!
+//! What a head computes is an engine's business; here is which tensors it has, of which shape, and
+//! whether it belongs to a target.
 
 use std::path::{Path, PathBuf};
 
@@ -6,12 +9,8 @@ use contract::TokenId;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::HeadWeights;
-use crate::checkpoint::{Dtype, LoadError, SafeTensors};
+use super::{Dtype, LoadError, SafeTensors, TensorInfo};
 use crate::config::ModelConfig;
-use crate::kernels::LANES;
-use crate::matrix::{Matrix, MatrixError, Packer};
-use crate::weights::{Layer, WeightsError};
 
 /// What is read of the configuration beside the layer's shape.
 #[derive(Deserialize)]
@@ -30,6 +29,17 @@ struct Fields {
     norm_output: bool,
     /// Where the speculators library keeps the shape.
     transformer_layer_config: Option<Value>,
+}
+
+/// What a tensor of a head must look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    Matrix {
+        rows: usize,
+        columns: usize,
+    },
+    /// As wide as the head.
+    Vector,
 }
 
 /// An opened head.
@@ -95,61 +105,29 @@ impl HeadFiles {
         self.fields_taps.clone().unwrap_or_else(usual)
     }
 
-    /// Reads the weights of a head for `target`.
-    pub(crate) fn load(&self, target: &ModelConfig) -> Result<HeadWeights, WeightsError> {
-        let config = &self.config;
-        let taps = self.taps(target);
-        self.check(target, &taps)?;
-        let (hidden, size) = (config.hidden, config.head_size);
-        let layer = |part: &str| format!("{}{part}", self.prefix);
-        let projection = |name: &str, heads: usize| {
-            self.matrix(
-                &layer(&format!("self_attn.{name}_proj.weight")),
-                heads * size,
-                2 * hidden,
-            )
-        };
-        let mlp = |name: &str, rows, columns| {
-            self.matrix(&layer(&format!("mlp.{name}_proj.weight")), rows, columns)
-        };
-        let tokens = self.tokens(target.vocabulary)?;
-        Ok(HeadWeights {
-            target_hidden: self.target_hidden,
-            norm_before_residual: self.norm_before_residual,
-            fuse: self.matrix("fc.weight", hidden, taps.len() * self.target_hidden)?,
-            hidden_norm: self.vector(&layer("hidden_norm.weight"))?,
-            layer: Layer {
-                attention_norm: self.vector(&layer("input_layernorm.weight"))?,
-                qkv: [
-                    projection("q", config.heads)?,
-                    projection("k", config.kv_heads)?,
-                    projection("v", config.kv_heads)?,
-                ],
-                qkv_bias: None,
-                attention_output: self.matrix(
-                    &layer("self_attn.o_proj.weight"),
-                    hidden,
-                    config.heads * size,
-                )?,
-                feed_forward_norm: self.vector(&layer("post_attention_layernorm.weight"))?,
-                gate: mlp("gate", config.feed_forward, hidden)?,
-                up: mlp("up", config.feed_forward, hidden)?,
-                down: mlp("down", hidden, config.feed_forward)?,
-            },
-            norm: self.vector("norm.weight")?,
-            output: self.matrix("lm_head.weight", tokens.len(), hidden)?,
-            config: ModelConfig {
-                vocabulary: tokens.len(),
-                ..config.clone()
-            },
-            tokens,
-            taps,
-            embeddings: self.embeddings(target)?,
-        })
+    /// The layer's shape, with the target's vocabulary if it has none of its own.
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    /// Width of the target's states.
+    pub fn target_hidden(&self) -> usize {
+        self.target_hidden
+    }
+
+    /// Whether the residual stream begins with the normed state.
+    pub fn norm_before_residual(&self) -> bool {
+        self.norm_before_residual
+    }
+
+    /// The name of one of the layer's tensors, such as `hidden_norm.weight`.
+    pub fn layer_tensor(&self, part: &str) -> String {
+        format!("{}{part}", self.prefix)
     }
 
     /// Whether it can be a head of `target`.
-    fn check(&self, target: &ModelConfig, taps: &[usize]) -> Result<(), WeightsError> {
+    pub fn check(&self, target: &ModelConfig) -> Result<(), LoadError> {
+        let taps = &self.taps(target)[..];
         let ascending = taps.windows(2).all(|pair| pair[0] < pair[1]);
         if taps.is_empty() || !ascending || taps.iter().any(|tap| *tap >= target.layers) {
             return Err(self.unfit(format!(
@@ -166,12 +144,12 @@ impl HeadFiles {
         Ok(())
     }
 
-    /// Its own; `None` where it takes the target's.
-    fn embeddings(&self, target: &ModelConfig) -> Result<Option<Matrix>, WeightsError> {
+    /// The name of its own embeddings; `None` where it takes the target's.
+    pub fn embeddings(&self, target: &ModelConfig) -> Result<Option<&'static str>, LoadError> {
         const NAME: &str = "embed_tokens.weight";
         let hidden = self.config.hidden;
         if self.tensors.tensor(NAME).is_some() {
-            return self.matrix(NAME, target.vocabulary, hidden).map(Some);
+            return Ok(Some(NAME));
         }
         if hidden != target.hidden {
             return Err(self.unfit(format!(
@@ -182,53 +160,38 @@ impl HeadFiles {
         Ok(None)
     }
 
-    fn unfit(&self, detail: String) -> WeightsError {
-        WeightsError::Load(LoadError::File {
+    fn unfit(&self, detail: String) -> LoadError {
+        LoadError::File {
             file: self.path.display().to_string(),
             detail,
-        })
+        }
     }
 
-    fn matrix(&self, name: &str, rows: usize, columns: usize) -> Result<Matrix, WeightsError> {
-        let mut bytes = Vec::new();
-        let info = self.tensors.read(name, &mut bytes)?.info();
+    /// The bytes of a tensor of that shape as they are stored, into `bytes`, which is emptied first.
+    pub fn read(
+        &self,
+        name: &str,
+        shape: Shape,
+        bytes: &mut Vec<u8>,
+    ) -> Result<TensorInfo, LoadError> {
+        let info = self.tensors.read(name, bytes)?.info();
         let info = info.map_err(|reason| self.unfit(format!("tensor {name} {reason}")))?;
-        if (info.rows, info.columns) != (rows, columns) {
-            return Err(self.unfit(format!(
-                "tensor {name} is {} x {}, not {rows} x {columns}",
-                info.rows, info.columns
-            )));
+        match shape {
+            Shape::Matrix { rows, columns } if (info.rows, info.columns) != (rows, columns) => {
+                Err(self.unfit(format!(
+                    "tensor {name} is {} x {}, not {rows} x {columns}",
+                    info.rows, info.columns
+                )))
+            }
+            Shape::Vector if info.rows * info.columns != self.config.hidden => {
+                Err(self.unfit(format!("tensor {name} has another width than the head")))
+            }
+            Shape::Matrix { .. } | Shape::Vector => Ok(info),
         }
-        let mut packer = Packer::new(info.format, rows, columns);
-        let packed = packer.rows(0, &bytes);
-        packed.map_err(|error| WeightsError::Tensor {
-            tensor: name.to_owned(),
-            error,
-        })?;
-        Ok(packer.finish())
-    }
-
-    fn vector(&self, name: &str) -> Result<Vec<f32>, WeightsError> {
-        let mut bytes = Vec::new();
-        let info = self.tensors.read(name, &mut bytes)?.info();
-        let info = info.map_err(|reason| self.unfit(format!("tensor {name} {reason}")))?;
-        if info.rows * info.columns != self.config.hidden {
-            return Err(self.unfit(format!("tensor {name} has another width than the head")));
-        }
-        let mut numbers = vec![0.0; self.config.hidden];
-        info.format.dequantise(&bytes, &mut numbers);
-        if let Some(row) = numbers.iter().position(|number| !number.is_finite()) {
-            return Err(WeightsError::Tensor {
-                tensor: name.to_owned(),
-                error: MatrixError::NotFinite { row },
-            });
-        }
-        numbers.resize(numbers.len().next_multiple_of(2 * LANES), 0.0);
-        Ok(numbers)
     }
 
     /// The target's token for each of the head's.
-    fn tokens(&self, vocabulary: usize) -> Result<Vec<TokenId>, WeightsError> {
+    pub fn tokens(&self, vocabulary: usize) -> Result<Vec<TokenId>, LoadError> {
         let Some(map) = self.tensors.tensor("d2t") else {
             return Ok((0..vocabulary as TokenId).collect());
         };

@@ -1,7 +1,7 @@
 //! Headers of safetensors, good and bad.
 
 use super::*;
-use crate::checkpoint::tests::build::{safetensors, tensors, with_header};
+use crate::tests::build::{safetensors, tensors, with_header};
 
 fn refused(header: &str, data: &[u8]) -> String {
     let said = SafeTensors::parse("m", with_header(header, data)).expect_err(header);

@@ -1,9 +1,9 @@
 //! Headers of GGUF: values, places of tensors, and shapes of models.
 
 use super::*;
-use crate::checkpoint::tests::build;
-use crate::checkpoint::tests::build::{array, string};
 use crate::config::{Architecture, ModelConfig, RopePairs};
+use crate::tests::build;
+use crate::tests::build::{array, string};
 
 fn parsed(file: &build::Gguf) -> Gguf {
     Gguf::parse("m.gguf", file.bytes()).unwrap()

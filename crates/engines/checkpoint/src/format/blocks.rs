@@ -4,11 +4,11 @@ use super::{Format, f16_to_f32};
 
 /// A number is `scale * code + offset`, and the sum is the only thing that is rounded.
 #[derive(Debug)]
-pub(crate) struct Block {
-    pub(crate) codes: [i8; 256],
+pub struct Block {
+    pub codes: [i8; 256],
     /// One for each 32 codes, for each 16 in [`Format::Q6K`].
-    pub(crate) scales: [f32; 16],
-    pub(crate) offsets: [f32; 16],
+    pub scales: [f32; 16],
+    pub offsets: [f32; 16],
 }
 
 impl Default for Block {
@@ -23,7 +23,7 @@ impl Default for Block {
 
 impl Block {
     /// Takes a block apart. Offsets are added, whatever the format's sign is.
-    pub(crate) fn take(&mut self, format: Format, block: &[u8]) {
+    pub fn take(&mut self, format: Format, block: &[u8]) {
         let half = |at: usize| f16_to_f32(u16::from_le_bytes([block[at], block[at + 1]]));
         match format {
             Format::Q8_0 => {

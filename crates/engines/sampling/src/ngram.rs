@@ -7,7 +7,7 @@ const LONGEST: usize = 4;
 const SHORTEST: usize = 2;
 
 /// Up to `most` tokens that may follow `tokens`, into `drafts`.
-pub(crate) fn draft(tokens: &[TokenId], most: usize, drafts: &mut Vec<TokenId>) {
+pub fn draft(tokens: &[TokenId], most: usize, drafts: &mut Vec<TokenId>) {
     drafts.clear();
     for length in (SHORTEST..=LONGEST).rev() {
         if tokens.len() <= length || most == 0 {

@@ -9,7 +9,7 @@ mod tests;
 
 use std::fmt;
 
-pub(crate) use blocks::Block;
+pub use blocks::Block;
 pub use half::{bf16_to_f32, f16_to_f32};
 
 /// A way to store a row of numbers.

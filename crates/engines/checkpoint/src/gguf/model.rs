@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{Gguf, Value};
-use crate::checkpoint::{LoadError, Stored};
 use crate::config::{Architecture, ModelConfig, RopePairs};
 use crate::format::Format;
+use crate::{LoadError, Stored};
 
 /// A vector that divides the frequencies of rotation.
 const DIVISORS: &str = "rope_freqs.weight";
@@ -21,9 +21,7 @@ impl Gguf {
     }
 
     /// Tensors by Hugging Face's names. One that has none there is refused.
-    pub(in crate::checkpoint) fn hugging_face_tensors(
-        &self,
-    ) -> Result<BTreeMap<String, Stored>, LoadError> {
+    pub(crate) fn hugging_face_tensors(&self) -> Result<BTreeMap<String, Stored>, LoadError> {
         let mut tensors = BTreeMap::new();
         for (name, placed) in &self.tensors {
             if name == DIVISORS {

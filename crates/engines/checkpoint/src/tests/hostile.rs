@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::build;
 use crate::Checkpoint;
-use crate::checkpoint::{Gguf, SafeTensors, Source};
+use crate::{Gguf, SafeTensors, Source};
 
 /// Bytes that end in zeros, as many as one says; knows the largest read.
 #[derive(Clone, Debug)]

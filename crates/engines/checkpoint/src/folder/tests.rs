@@ -5,9 +5,9 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::checkpoint::Checkpoint;
-use crate::checkpoint::tests::build;
+use crate::Checkpoint;
 use crate::config::{Architecture, RopePairs};
+use crate::tests::build;
 
 fn with(changes: &Value) -> Value {
     let mut config = build::config("LlamaForCausalLM", "llama");

@@ -1,22 +1,24 @@
-//! How many guesses pay.
+//! How many drafts pay.
 //!
 //! A step's time is a fixed part and a part for each token, both learned from steps as they
-//! happen. A sequence's guesses are right with a probability that is learned too; a new one is
-//! taken to be like those before it. From these follows the number of guesses that brings most
-//! tokens a second; none, when guessing does not pay. Who wants to see what each guess is worth
-//! has as many made as there is room for.
+//! happen. A sequence's drafts are right with a probability that is learned too; a new one is
+//! taken to be like those before it. From these follows the number of drafts that brings most
+//! tokens per second; none, when drafting does not pay.
+
+#[cfg(test)]
+mod tests;
 
 /// Weight of the newest observation.
 const NEWEST: f64 = 0.05;
-/// Before any guess was judged.
+/// Before any draft was judged.
 const HOPEFUL: f64 = 0.6;
-/// Guesses that are made before anybody asks whether they pay, of several lengths, so that it is
+/// Drafts that are made before anybody asks whether they pay, of several lengths, so that it is
 /// known what a longer one costs.
 const TRIALS: u32 = 24;
 const LONGEST_TRIAL: usize = 3;
 /// Gains below are not worth the trouble.
 const LEAST_GAIN: f64 = 1.02;
-/// Steps without guesses after which one is tried, to notice that times have changed.
+/// Steps without drafts after which one is tried, to notice that times have changed.
 const PROBE_AFTER: u32 = 32;
 
 /// What steps cost: a straight line through them, old ones fading.
@@ -57,11 +59,11 @@ impl Line {
     }
 }
 
-/// How often a sequence's guesses were right.
+/// How often a sequence's drafts were right.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Acceptance {
+pub(super) struct Acceptance {
     rate: f64,
-    /// Steps without a guess.
+    /// Steps without a draft.
     idle: u32,
 }
 
@@ -75,14 +77,14 @@ impl Default for Acceptance {
 }
 
 impl Acceptance {
-    /// Takes in that the first `accepted` of `drafted` guesses were right.
-    pub fn observe(&mut self, drafted: usize, accepted: usize) {
+    /// Takes in that the first `accepted` of `drafted` drafts were right.
+    pub(super) fn observe(&mut self, drafted: usize, accepted: usize) {
         if drafted == 0 {
             self.idle += 1;
             return;
         }
         self.idle = 0;
-        // Guesses after the first wrong one were not judged.
+        // Drafts after the first wrong one were not judged.
         let judged = drafted.min(accepted + 1);
         for index in 0..judged {
             let right = if index < accepted { 1.0 } else { 0.0 };
@@ -90,37 +92,42 @@ impl Acceptance {
         }
     }
 
-    pub fn rate(&self) -> f64 {
-        self.rate
-    }
-
-    /// Expected tokens of a step with so many guesses.
+    /// Expected tokens of a step with so many drafts.
     fn tokens(&self, drafts: usize) -> f64 {
         (0..=drafts).map(|index| self.rate.powi(index as i32)).sum()
     }
 }
 
-/// Chooses the number of guesses.
+/// How long a step of decoding took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StepTime {
+    /// Tokens that were computed, drafts included.
+    pub(super) tokens: usize,
+    /// Seconds of the forward pass.
+    pub(super) forward: f64,
+    pub(super) drafted: usize,
+    /// Seconds that went into making the drafts.
+    pub(super) drafting: f64,
+}
+
+/// Chooses the number of drafts.
 #[derive(Clone, Debug)]
-pub struct Pace {
+pub(super) struct Pace {
     most: usize,
-    /// Whether it may be fewer.
-    adapts: bool,
     line: Line,
-    /// Seconds to make one guess.
+    /// Seconds to make one draft.
     guess: f64,
     /// All sequences together.
     common: Acceptance,
-    /// Steps of a sequence that had guesses.
+    /// Steps of a sequence that had drafts.
     tried: u32,
 }
 
 impl Pace {
-    /// Never more than `most`, and always as many unless it `adapts`.
-    pub fn new(most: usize, adapts: bool) -> Self {
+    /// Never more than `most`.
+    pub(super) fn new(most: usize) -> Self {
         Self {
             most,
-            adapts,
             line: Line::default(),
             guess: 0.0,
             common: Acceptance::default(),
@@ -129,34 +136,33 @@ impl Pace {
     }
 
     /// What a sequence is taken for of which nothing is known yet.
-    pub fn newcomer(&self) -> Acceptance {
+    pub(super) fn newcomer(&self) -> Acceptance {
         Acceptance {
             rate: self.common.rate,
             idle: 0,
         }
     }
 
-    /// Takes in what became of a sequence's guesses in a step.
-    pub fn judge(&mut self, drafted: usize, accepted: usize) {
+    /// Takes in what became of a sequence's drafts in a step.
+    pub(super) fn judge(&mut self, drafted: usize, accepted: usize) {
         self.common.observe(drafted, accepted);
         self.tried = self.tried.saturating_add(u32::from(drafted > 0));
     }
 
-    /// Takes in a step of decoding: tokens computed, how long it took, and how long its
-    /// guesses took to make.
-    pub fn observe(&mut self, tokens: usize, seconds: f64, guesses: usize, guessing: f64) {
-        self.line.observe(tokens as f64, seconds);
-        if guesses > 0 {
-            let each = guessing / guesses as f64;
+    /// Takes in a step of decoding.
+    pub(super) fn observe(&mut self, step: StepTime) {
+        self.line.observe(step.tokens as f64, step.forward);
+        if step.drafted > 0 {
+            let each = step.drafting / step.drafted as f64;
             self.guess += (each - self.guess) * if self.guess == 0.0 { 1.0 } else { NEWEST };
         }
     }
 
-    /// How many guesses each sequence of a step should get.
-    pub fn choose<'a>(&self, sequences: impl Iterator<Item = &'a Acceptance> + Clone) -> usize {
-        if !self.adapts {
-            return self.most;
-        }
+    /// How many drafts each sequence of a step should get.
+    pub(super) fn choose<'a>(
+        &self,
+        sequences: impl Iterator<Item = &'a Acceptance> + Clone,
+    ) -> usize {
         if self.tried < TRIALS {
             return self.most.min(1 + self.tried as usize % LONGEST_TRIAL);
         }

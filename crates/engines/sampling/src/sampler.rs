@@ -21,28 +21,28 @@ const FIRST_SORTED: usize = 256;
 /// A distribution with a number that is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the model computed a number that is not finite")]
-pub(crate) struct NotFinite;
+pub struct NotFinite;
 
 /// What a draw is about.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Draw<'a> {
-    pub(crate) sampling: &'a Sampling,
-    pub(crate) seed: u64,
+pub struct Draw<'a> {
+    pub sampling: &'a Sampling,
+    pub seed: u64,
     /// Of the token in the answer.
-    pub(crate) position: usize,
+    pub position: usize,
     /// Tokens that must not come.
-    pub(crate) forbidden: &'a [TokenId],
-    pub(crate) before: Before<'a>,
+    pub forbidden: &'a [TokenId],
+    pub before: Before<'a>,
 }
 
 /// What precedes a draw, in order.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Before<'a> {
-    pub(crate) prompt: &'a [TokenId],
+pub struct Before<'a> {
+    pub prompt: &'a [TokenId],
     /// Before this step.
-    pub(crate) said: &'a [TokenId],
+    pub said: &'a [TokenId],
     /// Drafts of this step that were accepted.
-    pub(crate) accepted: &'a [TokenId],
+    pub accepted: &'a [TokenId],
 }
 
 impl<'a> Before<'a> {
@@ -53,7 +53,7 @@ impl<'a> Before<'a> {
 
 /// Draws tokens; keeps its memory between draws.
 #[derive(Debug, Default)]
-pub(crate) struct Sampler {
+pub struct Sampler {
     /// Scaled logits, likeliest first as far as sorted.
     candidates: Vec<(f32, TokenId)>,
     scratch: Vec<f32>,
@@ -62,7 +62,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    pub(crate) fn draw(&mut self, logits: &[f32], draw: Draw<'_>) -> Result<TokenId, NotFinite> {
+    pub fn draw(&mut self, logits: &[f32], draw: Draw<'_>) -> Result<TokenId, NotFinite> {
         let as_they_are = draw.forbidden.is_empty() && draw.sampling.penalties.are_none();
         let logits = if as_they_are {
             logits
@@ -220,7 +220,7 @@ fn pick(weights: impl Iterator<Item = (f64, TokenId)>, place: f64) -> Option<Tok
 
 /// The logarithm of `token`'s probability and of the `top` likeliest, by the model itself:
 /// before temperature and cuts.
-pub(crate) fn log_probabilities(logits: &[f32], token: TokenId, top: usize) -> TokenLogprob {
+pub fn log_probabilities(logits: &[f32], token: TokenId, top: usize) -> TokenLogprob {
     let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f64 = logits
         .iter()

@@ -3,8 +3,8 @@
 use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::checkpoint::Gguf;
-use crate::checkpoint::tests::build;
+use crate::Gguf;
+use crate::tests::build;
 
 const TOKENS: [&str; 7] = ["<|end|>", "a", "b", "Ġ", "ab", "Ġab", "<tool>"];
 const KINDS: [i32; 7] = [3, 1, 1, 1, 1, 1, 4];

@@ -1,10 +1,24 @@
 //! A model's files: a Hugging Face folder or a GGUF file, behind one way to read them.
 //!
 //! Opening reads headers only. Every size is checked against the file before anything is
-//! allocated. Tensors are known by Hugging Face's names, whatever the file calls them.
+//! allocated. Tensors are known by Hugging Face's names, whatever the file calls them. Nothing here
+//! knows what computes with them.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`config`] | what a model's files say of its shape |
+//! | [`format`](mod@format) | how numbers are stored, and what they stand for |
+//! | `folder`, `safetensors` | Hugging Face folders |
+//! | `gguf`, `tokenizer` | GGUF files, and the tokenizer inside one |
+//! | `head` | an EAGLE-3 head's folder |
+//! | `required` | which tensors a model must have |
+//! | `source` | bytes at a place of a file |
 
+pub mod config;
 mod folder;
+pub mod format;
 mod gguf;
+mod head;
 mod required;
 mod safetensors;
 mod source;
@@ -15,12 +29,12 @@ mod tokenizer;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::config::ModelConfig;
-use crate::format::Format;
-
 use source::SourceFile;
 
+pub use config::ModelConfig;
+pub use format::Format;
 pub use gguf::{Gguf, Value};
+pub use head::{HeadFiles, Shape};
 pub use safetensors::{Dtype, SafeTensor, SafeTensors};
 pub use source::Source;
 pub use tokenizer::GgufTokenizer;

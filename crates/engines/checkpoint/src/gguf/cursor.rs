@@ -3,7 +3,7 @@
 //! A header may claim any number of anything: nothing is allocated ahead of the bytes that
 //! were really read, and the whole header has a limit.
 
-use crate::checkpoint::source::SourceFile;
+use crate::source::SourceFile;
 
 /// Vocabularies take some ten million bytes; no header is near this.
 const LARGEST_HEADER: u64 = 64 << 20;
