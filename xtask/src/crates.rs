@@ -147,6 +147,11 @@ const GROUPS: [Group; 6] = [
                 "plans, folders, virtual and live runs; publishes the report",
             ),
             of("rivals", 4, "benchmarks only: other systems' routing rules"),
+            of(
+                "testkit",
+                3,
+                "tests only: a cluster in one process, on a paused clock",
+            ),
             of("chaos", 3, "tests only: faults in virtual time"),
         ],
     },

@@ -93,6 +93,7 @@ async fn serve(
     beside: Option<&Observability>,
 ) -> anyhow::Result<()> {
     let system = System::start(plan).await?;
+    system.greet(&outside.listeners, beside)?;
     let Outside {
         listeners,
         listening,
@@ -106,7 +107,6 @@ async fn serve(
     let load = load.transpose()?;
     let prometheus = beside.and_then(Observability::prometheus_url);
     let facade = console::facade(console, &system, api, prometheus)?;
-    system.greet(&listeners, beside)?;
     let running = Running {
         listeners,
         listening,

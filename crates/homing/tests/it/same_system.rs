@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use tokio::task::LocalSet;
 use tower::ServiceExt as _;
 
-use crate::cluster::{Cluster, Setup};
+use testkit::{Cluster, Setup};
 
 const SEED: u64 = 5;
 

@@ -20,8 +20,8 @@ use sweep::{Folder, VirtualRun, Wish, publish};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::cluster::{Cluster, Setup};
 use crate::loadgen::{Demo, PROGRAM};
+use testkit::{Cluster, Setup};
 
 const PLAN: &str = r#"
 levels = [24]

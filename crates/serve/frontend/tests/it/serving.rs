@@ -6,7 +6,7 @@ use engine::sim::Profile;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Setup, assistant, bytes, user};
+use testkit::{Cluster, Setup, assistant, bytes, user};
 
 /// About a thousand tokens that no other test uses.
 fn long_prompt(name: &str) -> String {

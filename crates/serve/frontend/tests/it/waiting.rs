@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use crate::cluster::{Chat, Cluster, Setup, bytes, user};
+use testkit::{Chat, Cluster, Setup, bytes, user};
 
 async fn full_cluster() -> (Cluster, usize) {
     cluster(Setup::default()).await

@@ -8,7 +8,7 @@ use contract::random::Random;
 use preprocess::corpus;
 use tokio::task::LocalSet;
 
-use crate::cluster::{Answer, Cluster, Setup, assistant, user};
+use testkit::{Answer, Cluster, Setup, assistant, user};
 
 const CONVERSATIONS: u64 = 60;
 const SIMULATED: Duration = Duration::from_secs(600);

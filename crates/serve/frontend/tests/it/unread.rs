@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use transport::{Change, LinkFuture, Member, WorkerLink, feed};
 
-use crate::cluster::{Cluster, Setup, bytes, user};
+use testkit::{Cluster, Setup, bytes, user};
 
 async fn one_worker(mode: &'static str, queue_limit: u32) -> Cluster {
     let setup = Setup {

@@ -1,5 +1,7 @@
-//! A frontend, a router and simulated workers over in-memory links, driven through the HTTP
-//! service without a socket. What runs is what ships; only the clock is paused.
+//! For tests: a frontend, a router and simulated workers over in-memory links, driven through the
+//! HTTP service without a socket. What runs is what ships; only the clock is paused.
+
+#![expect(clippy::unwrap_used, reason = "a failed expectation is a failed test")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,32 +23,34 @@ use tower::ServiceExt as _;
 use transport::{Change, Roster, roster};
 use worker::{Worker, WorkerContext};
 
-pub(crate) struct Cluster {
-    pub(crate) frontend: Frontend,
-    pub(crate) router: Router,
-    pub(crate) clock: Clock,
-    pub(crate) roster: Roster,
-    pub(crate) workers: Vec<Worker>,
-    pub(crate) model: String,
-    pub(crate) registry: Registry,
+#[derive(Debug)]
+pub struct Cluster {
+    pub frontend: Frontend,
+    pub router: Router,
+    pub clock: Clock,
+    pub roster: Roster,
+    pub workers: Vec<Worker>,
+    pub model: String,
+    pub registry: Registry,
     _tasks: Tasks,
 }
 
 /// How a test wants its cluster.
-pub(crate) struct Setup {
-    pub(crate) mode: &'static str,
-    pub(crate) workers: u64,
-    pub(crate) queue_limit: u32,
-    pub(crate) profile: Profile,
+#[derive(Debug)]
+pub struct Setup {
+    pub mode: &'static str,
+    pub workers: u64,
+    pub queue_limit: u32,
+    pub profile: Profile,
     /// Seed of router and answers, where a test cares.
-    pub(crate) seed: Option<u64>,
+    pub seed: Option<u64>,
     /// What workers say, if not our articles.
-    pub(crate) answers: Option<Arc<AnswerBank>>,
-    pub(crate) decisions_kept: usize,
-    pub(crate) max_queue_wait: Option<Duration>,
-    pub(crate) trust_priority: bool,
+    pub answers: Option<Arc<AnswerBank>>,
+    pub decisions_kept: usize,
+    pub max_queue_wait: Option<Duration>,
+    pub trust_priority: bool,
     /// The text of a key file.
-    pub(crate) api_keys: Option<&'static str>,
+    pub api_keys: Option<&'static str>,
 }
 
 impl Default for Setup {
@@ -87,7 +91,7 @@ impl Setup {
 }
 
 impl Cluster {
-    pub(crate) async fn start(setup: Setup) -> Self {
+    pub async fn start(setup: Setup) -> Self {
         let (profile, workers) = (&setup.profile, setup.workers);
         let clock = Clock::start();
         let registry = Registry::new();
@@ -150,12 +154,12 @@ impl Cluster {
         cluster
     }
 
-    pub(crate) fn views(&self) -> Vec<WorkerView> {
+    pub fn views(&self) -> Vec<WorkerView> {
         self.router.workers()
     }
 
     /// The sum of a metric's rows, whatever their labels.
-    pub(crate) fn get_metric(&self, name: &str) -> f64 {
+    pub fn get_metric(&self, name: &str) -> f64 {
         let text = self.registry.render(Duration::ZERO);
         let rows = text.lines().filter(|line| line.starts_with(name));
         let value = |row: &str| row.rsplit(' ').next()?.parse::<f64>().ok();
@@ -163,7 +167,7 @@ impl Cluster {
     }
 
     /// Waits on a level, with a deadline in virtual time.
-    pub(crate) async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+    pub async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
         for _ in 0..10_000 {
             if condition(self) {
                 return;
@@ -173,12 +177,7 @@ impl Cluster {
         panic!("waited in vain until {what}");
     }
 
-    pub(crate) async fn call(
-        &self,
-        method: &str,
-        path: &str,
-        body: Option<Value>,
-    ) -> Response<Body> {
+    pub async fn call(&self, method: &str, path: &str, body: Option<Value>) -> Response<Body> {
         let body = body.map_or(Body::empty(), |body| Body::from(body.to_string()));
         let request = Request::builder().method(method).uri(path);
         self.send(request.body(body).unwrap()).await
@@ -188,13 +187,13 @@ impl Cluster {
         self.frontend.service().oneshot(request).await.unwrap()
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Value {
+    pub async fn get(&self, path: &str) -> Value {
         let response = self.call("GET", path, None).await;
         assert_eq!(response.status(), StatusCode::OK, "{path}");
         serde_json::from_slice(&bytes(response).await).unwrap()
     }
 
-    pub(crate) fn chat(&self, messages: &[Value]) -> Chat<'_> {
+    pub fn chat(&self, messages: &[Value]) -> Chat<'_> {
         let body = json!({ "model": self.model, "messages": messages });
         let request = Request::post("/v1/chat/completions");
         Chat {
@@ -205,7 +204,7 @@ impl Cluster {
     }
 }
 
-pub(crate) async fn bytes(response: Response<Body>) -> Bytes {
+pub async fn bytes(response: Response<Body>) -> Bytes {
     response.into_body().collect().await.unwrap().to_bytes()
 }
 
@@ -226,16 +225,17 @@ fn articles(preprocessor: &Preprocessor) -> Arc<AnswerBank> {
     ))
 }
 
-pub(crate) fn user(content: &str) -> Value {
+pub fn user(content: &str) -> Value {
     json!({ "role": "user", "content": content })
 }
 
-pub(crate) fn assistant(content: &str) -> Value {
+pub fn assistant(content: &str) -> Value {
     json!({ "role": "assistant", "content": content })
 }
 
 /// A chat request under construction.
-pub(crate) struct Chat<'a> {
+#[derive(Debug)]
+pub struct Chat<'a> {
     cluster: &'a Cluster,
     request: http::request::Builder,
     body: Value,
@@ -243,36 +243,36 @@ pub(crate) struct Chat<'a> {
 
 /// A streamed answer, measured.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Answer {
-    pub(crate) text: String,
-    pub(crate) usage: Usage,
-    pub(crate) worker: String,
-    pub(crate) began: Moment,
-    pub(crate) first_token: Duration,
-    pub(crate) total: Duration,
-    pub(crate) finish: String,
+pub struct Answer {
+    pub text: String,
+    pub usage: Usage,
+    pub worker: String,
+    pub began: Moment,
+    pub first_token: Duration,
+    pub total: Duration,
+    pub finish: String,
     /// Events that carried text.
-    pub(crate) events: usize,
+    pub events: usize,
 }
 
 impl<'a> Chat<'a> {
-    pub(crate) fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
+    pub fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
         self.body[field] = value.into();
         self
     }
 
-    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+    pub fn header(mut self, name: &str, value: &str) -> Self {
         self.request = self.request.header(name, value);
         self
     }
 
-    pub(crate) async fn send(self) -> Response<Body> {
+    pub async fn send(self) -> Response<Body> {
         let body = Body::from(self.body.to_string());
         self.cluster.send(self.request.body(body).unwrap()).await
     }
 
     /// Streams the answer to its end.
-    pub(crate) async fn answer(self) -> Answer {
+    pub async fn answer(self) -> Answer {
         let cluster = self.cluster;
         let began = cluster.clock.now();
         let response = self
@@ -309,17 +309,17 @@ impl<'a> Chat<'a> {
 }
 
 /// Understands our own events; each frame holds whole ones.
-#[derive(Default)]
-pub(crate) struct EventParser {
-    pub(crate) text: String,
-    pub(crate) usage: Option<Usage>,
-    pub(crate) finish: String,
-    pub(crate) events: usize,
-    pub(crate) done: bool,
+#[derive(Debug, Default)]
+pub struct EventParser {
+    pub text: String,
+    pub usage: Option<Usage>,
+    pub finish: String,
+    pub events: usize,
+    pub done: bool,
 }
 
 impl EventParser {
-    pub(crate) fn feed(&mut self, frame: &[u8]) {
+    pub fn feed(&mut self, frame: &[u8]) {
         let frame = std::str::from_utf8(frame).expect("frames hold whole characters");
         for event in frame.split_terminator("\n\n") {
             let event = event.strip_prefix("data: ").expect("every event is data");

@@ -9,7 +9,7 @@ use http::StatusCode;
 use serde_json::Value;
 use transport::{Change, LinkFuture, Member, WorkerLink, feed};
 
-use crate::cluster::{Cluster, Setup, bytes, user};
+use testkit::{Cluster, Setup, bytes, user};
 
 /// A worker that dies before the first token: of any answer, or before it takes a request.
 #[derive(Clone, Copy, Debug)]

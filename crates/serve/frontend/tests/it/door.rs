@@ -10,7 +10,7 @@ use http::{Request, StatusCode};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use crate::cluster::{Cluster, Setup, bytes, user};
+use testkit::{Cluster, Setup, bytes, user};
 
 /// A body in two pieces, the second of which is `end`, some seconds after the first.
 fn slowly(cluster: &Cluster, end: Result<(), std::io::ErrorKind>) -> Request<Body> {
