@@ -7,14 +7,14 @@
 use std::collections::HashSet;
 
 use contract::{BlockHash, HashSeed, KvEvent};
-use adapters::chain::Cut;
-use adapters::mirror::{MOST_NAMES, Mirror};
+use adapters::block_format::BlockFormat;
+use adapters::engine_cache::{MOST_NAMES, EngineCache};
 use adapters::wire::{EngineEvent, EngineHash};
 
 /// A mirror, and a router that hears what it says.
 #[derive(Debug)]
 struct Cache {
-    mirror: Mirror,
+    mirror: EngineCache,
     follower: HashSet<BlockHash>,
     /// Every name that the engine gave, and everything that was ever told to be stored.
     names: HashSet<EngineHash>,
@@ -24,12 +24,12 @@ struct Cache {
 /// Plays events into a mirror. `plan` chooses the size of blocks and when something is missed
 /// in between.
 pub fn check<'a>(plan: u8, events: impl Iterator<Item = &'a EngineEvent>) {
-    let cut = Cut {
+    let format = BlockFormat {
         block_size: [4, 2, 1, 16][usize::from(plan & 3)],
         lookahead: usize::from(plan >> 2 & 1),
     };
     let mut cache = Cache {
-        mirror: Mirror::new(cut),
+        mirror: EngineCache::new(format),
         follower: HashSet::new(),
         names: HashSet::new(),
         stored: HashSet::new(),
@@ -41,7 +41,7 @@ pub fn check<'a>(plan: u8, events: impl Iterator<Item = &'a EngineEvent>) {
     for (number, event) in events.enumerate() {
         cache.take(event);
         if miss_every > 0 && number % miss_every == miss_every - 1 {
-            cache.miss_and_confirm(cut, event);
+            cache.miss_and_confirm(format, event);
         }
     }
     cache.remove_everything();
@@ -63,7 +63,7 @@ impl Cache {
     }
 
     /// Something was missed; then an answer shows that the engine has a prompt after all.
-    fn miss_and_confirm(&mut self, cut: Cut, event: &EngineEvent) {
+    fn miss_and_confirm(&mut self, format: BlockFormat, event: &EngineEvent) {
         let forgotten = self.mirror.forget();
         self.follow(&forgotten);
         self.compare();
@@ -72,7 +72,7 @@ impl Cache {
         };
         let tokens = stored.blocks.iter().flat_map(|block| &block.window);
         let tokens: Vec<_> = tokens.copied().collect();
-        let chain = cut.chain(&tokens, HashSeed::BASE);
+        let chain = format.chain(&tokens, HashSeed::BASE);
         if let Some(confirmed) = self.mirror.confirm(&chain) {
             self.follow(&confirmed);
         }

@@ -1,4 +1,4 @@
-//! What all engines of a frontend have in common, and how patient it is with them.
+//! Settings that all engines of a frontend share, and how long to wait for them.
 
 use std::time::Duration;
 
@@ -6,34 +6,34 @@ use contract::{Clock, Hashing, ModelName};
 
 use crate::retokenize::Tokenize;
 
-/// What all engines of a frontend have in common.
+/// Settings that all engines of a frontend share.
 #[derive(Clone, Debug)]
 pub struct EngineSettings {
     /// The name under which the frontend serves the model.
     pub model: ModelName,
-    /// As the router has them; an engine must agree.
+    /// Those of the router; an engine has to have the same.
     pub block_size: u32,
     pub hashing: Hashing,
-    /// Where the engine does not say.
+    /// Used if the engine does not report its own.
     pub max_context_tokens: u32,
     pub clock: Clock,
-    /// The model's tokenizer, for engines that answer in text only.
+    /// The model's tokenizer, for engines that return only text.
     pub tokenize: Tokenize,
     /// Sent to every engine as a bearer token.
     pub api_key: Option<String>,
     pub pace: Pace,
 }
 
-/// How often engines are asked, and how long they may be silent.
+/// How often engines are checked, and how long they may be silent.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Between two looks at an engine that is there.
+    /// Between two checks of an engine that has joined.
     pub beat: Duration,
-    /// For one answer.
+    /// The longest wait for one response.
     pub patience: Duration,
-    /// Without an answer for so long it is gone.
+    /// An engine whose checks fail for so long is gone.
     pub silence: Duration,
-    /// Before the next try at an engine that is not there.
+    /// Before the next attempt to join an engine.
     pub retry: Duration,
 }
 

@@ -58,12 +58,11 @@ impl Bench {
         Self::try_start(specs).unwrap()
     }
 
-    pub(crate) fn try_start(specs: &[String]) -> Result<Self, String> {
+    pub(crate) fn try_start(specs: &[String]) -> Result<Self, StartError> {
         let (roster, changes) = roster();
         let registry = Registry::new();
         let tasks = Tasks::new();
-        let kept = keep(specs, Clock::start(), &roster, &registry, &tasks);
-        kept.map_err(|error| error.to_string())?;
+        keep(specs, Clock::start(), &roster, &registry, &tasks)?;
         Ok(Self {
             registry,
             changes,

@@ -1,13 +1,13 @@
-//! Keeps engines as workers: joins those that answer, lets go of those that do not.
+//! Supervises engines: announces those that are healthy as workers, removes those that are not.
 //!
-//! One task an engine, as for a worker on the network: it asks what the engine is, listens to
-//! its events, announces it, and looks every second whether it is still well. When it is not,
-//! its feed and its streams end, and the task begins again.
+//! One task per engine, as for a worker of ours on the network. It reads the engine's
+//! configuration, listens to its events, announces it, and checks its health every second. When
+//! a check fails for too long, the engine's feed and streams end, and the task starts over.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use contract::{FeedMessage, GpuSpec, WorkerCard, WorkerId, WorkerStatus};
+use contract::{FeedMessage, GpuSpec, WorkerCard, WorkerId, WorkerStatus, whole_story};
 use tasks::Tasks;
 use telemetry::Registry;
 use tokio::sync::oneshot;
@@ -16,53 +16,54 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 use transport::{Change, Member, Roster, feed};
 
-use crate::chain::Cut;
+use crate::block_format::BlockFormat;
+use crate::cache_view::{CacheConfig, CacheView};
+use crate::dialect::{CacheEvents, Dialect};
+use crate::engine_cache::FormatMismatch;
 use crate::estimate::USUAL_BLOCKS;
 use crate::events::EventError;
-use crate::events::poll::Poller;
-use crate::events::zmq::Listener;
+use crate::events::poll::{Endpoint, Poller};
+use crate::events::zmq::{Decode, Listener, Publisher};
 use crate::figures::{About, Load};
-use crate::holdings::{Holdings, Owner};
 use crate::http::{Server, bearer};
 use crate::link::HttpLink;
-use crate::metrics::EngineMetrics;
-use crate::mirror::Misfit;
-use crate::probe::Probe;
+use crate::metrics::AdapterMetrics;
+use crate::probe::{Probe, Unhealthy};
 use crate::settings::EngineSettings;
-use crate::spec::{EngineKind, EngineSpec};
+use crate::spec::EngineSpec;
 
-/// Tokens of one step where the engine does not say: what vLLM takes by default.
+/// Tokens per step if the engine does not report them: vLLM's default.
 const USUAL_STEP_TOKENS: u32 = 8192;
 
-/// Why engines cannot be kept.
+/// Why the engines cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
     #[error("two engines have the id {0}: give one of them another with id=")]
     SameId(u64),
     #[error("two engines have the name {0}: give one of them another with name=")]
     SameName(String),
-    #[error("the engines' API key has characters that no header can carry")]
+    #[error("the engines' API key has characters that an HTTP header does not allow")]
     Key,
 }
 
 /// Why an engine does not join.
 #[derive(Debug, thiserror::Error)]
 enum JoinError {
-    #[error("it does not answer: {0}")]
-    Silent(String),
+    #[error(transparent)]
+    Unhealthy(#[from] Unhealthy),
     #[error(transparent)]
     Events(#[from] EventError),
     #[error(transparent)]
-    Misfit(#[from] Misfit),
+    FormatMismatch(#[from] FormatMismatch),
 }
 
-/// Why an engine is no worker any more.
+/// Why an engine stopped being a worker.
 #[derive(Debug, thiserror::Error)]
-enum End {
-    #[error("it does not answer: {0}")]
-    Silent(String),
+enum Loss {
     #[error(transparent)]
-    Misfit(Misfit),
+    Unhealthy(Unhealthy),
+    #[error(transparent)]
+    FormatMismatch(FormatMismatch),
 }
 
 /// The engines of a frontend.
@@ -72,7 +73,7 @@ pub struct Engines {
 }
 
 impl Engines {
-    /// Begins to keep each engine on `tasks`, until they are stopped.
+    /// Supervises each engine on `tasks` until they are stopped.
     pub fn start(
         specs: Vec<EngineSpec>,
         settings: &EngineSettings,
@@ -95,122 +96,122 @@ impl Engines {
         };
         let names = specs.iter().map(EngineSpec::display_name).collect();
         for spec in specs {
-            let keeper = Keeper {
+            let supervisor = Supervisor {
                 probe: Probe {
-                    kind: spec.kind,
+                    dialect: spec.kind.dialect(),
                     server: Server::new(&spec.url, key.clone()),
                     patience: settings.pace.patience,
                 },
-                metrics: EngineMetrics::new(registry, &spec.display_name()),
+                metrics: AdapterMetrics::new(registry, &spec.display_name()),
                 settings: settings.clone(),
                 roster: roster.clone(),
                 tasks: tasks.clone(),
                 epoch: 0,
                 refused: None,
-                complained: None,
+                logged: None,
                 spec,
             };
-            tasks.spawn_until_stop(keeper.run());
+            tasks.spawn_until_stop(supervisor.run());
         }
         Ok(Self { names })
     }
 
-    /// For people, in the order given.
+    /// Their displayed names, in the order given.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 }
 
-struct Keeper {
+struct Supervisor {
     spec: EngineSpec,
     settings: EngineSettings,
     probe: Probe,
     roster: Roster,
-    metrics: EngineMetrics,
+    metrics: AdapterMetrics,
     tasks: Tasks,
-    /// Counts the times it joined.
+    /// How often it has joined.
     epoch: u64,
-    /// Its events have shown that it does not fit. True until it starts again.
-    refused: Option<Misfit>,
-    /// What was last logged, so that the same is not logged every second.
-    complained: Option<String>,
+    /// Its events have shown that its blocks are unusable. Valid until it restarts.
+    refused: Option<FormatMismatch>,
+    /// The error that was logged last, so that it is not logged every second.
+    logged: Option<String>,
 }
 
 /// An engine that has joined.
 struct Session {
-    holdings: Arc<Holdings>,
+    cache: Arc<CacheView>,
     total_blocks: u32,
-    /// Resolves if its blocks turn out not to fit.
-    misfit: oneshot::Receiver<Misfit>,
-    /// Ends its streams and its listener.
+    /// Resolves if its blocks turn out to be unusable.
+    mismatch: oneshot::Receiver<FormatMismatch>,
+    /// Ends its streams and its listener when dropped.
     _gone: tokio_util::sync::DropGuard,
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // The router learns of the loss by the feed's end.
-        self.holdings.close();
+        // The end of the feed tells the router.
+        self.cache.close();
     }
 }
 
-impl Keeper {
+impl Supervisor {
     async fn run(mut self) {
         loop {
             self.epoch += 1;
             match self.join().await {
                 Ok(session) => {
-                    self.complained = None;
-                    let end = self.stay(session).await;
+                    self.logged = None;
+                    let loss = self.stay(session).await;
                     self.metrics.lost.inc();
-                    let (engine, reason) = (self.spec.display_name(), end.to_string());
+                    let (engine, reason) = (self.spec.display_name(), whole_story(&loss));
                     warn!(engine, reason, "engine lost");
-                    if let End::Misfit(misfit) = end {
-                        self.refused = Some(misfit);
+                    if let Loss::FormatMismatch(mismatch) = loss {
+                        self.refused = Some(mismatch);
                     }
                 }
-                Err(error) => self.complain(&error),
+                Err(error) => self.log(&error),
             }
             tokio::time::sleep(self.settings.pace.retry).await;
         }
     }
 
-    fn complain(&mut self, error: &JoinError) {
-        let text = error.to_string();
-        if self.complained.as_ref() != Some(&text) {
+    fn log(&mut self, error: &JoinError) {
+        let text = whole_story(error);
+        if self.logged.as_ref() != Some(&text) {
             let engine = self.spec.display_name();
             warn!(engine, error = text, "cannot use this engine");
-            self.complained = Some(text);
+            self.logged = Some(text);
         }
     }
 
     async fn join(&mut self) -> Result<Session, JoinError> {
         if let Err(error) = self.probe.healthy().await {
             self.refused = None;
-            return Err(JoinError::Silent(error));
+            return Err(error.into());
         }
-        if let Some(misfit) = self.refused {
-            return Err(misfit.into());
+        if let Some(mismatch) = self.refused {
+            return Err(mismatch.into());
         }
         let about = self.probe.about().await;
         self.fits(&about)?;
         let (publisher, feed) = feed(self.settings.clock);
         let gone = CancellationToken::new();
-        let owner = self.owner(&about);
-        let holdings = Arc::new(Holdings::new(owner, self.metrics.clone(), publisher));
-        let card = self.card(&about, owner);
+        let config = self.config(&about);
+        let cache = Arc::new(CacheView::new(config, self.metrics.clone(), publisher));
+        let card = self.card(&about, config);
         let link = HttpLink {
-            kind: self.spec.kind,
+            dialect: self.dialect(),
             model: self.engine_model(&about),
             server: self.probe.server.clone(),
-            holdings: Arc::clone(&holdings),
+            cache: Arc::clone(&cache),
             tokenize: self.settings.tokenize.clone(),
             clock: self.settings.clock,
             pace: self.settings.pace,
             gone: gone.clone(),
         };
         let session = Session {
-            misfit: self.listen(&holdings, &gone).await?,
-            holdings,
+            mismatch: self.listen(&cache, &gone).await?,
+            cache,
             total_blocks: card.total_blocks,
             _gone: gone.drop_guard(),
         };
@@ -225,7 +226,7 @@ impl Keeper {
             card,
             link: Arc::new(link),
             feed,
-            // It may have told of blocks already.
+            // Events may have reported blocks already.
             warm: true,
             lease: None,
         };
@@ -233,44 +234,73 @@ impl Keeper {
         Ok(session)
     }
 
-    /// Hears the engine's events from now on.
+    /// Follows the engine's cache events from now on.
     async fn listen(
         &self,
-        holdings: &Arc<Holdings>,
+        cache: &Arc<CacheView>,
         gone: &CancellationToken,
-    ) -> Result<oneshot::Receiver<Misfit>, JoinError> {
+    ) -> Result<oneshot::Receiver<FormatMismatch>, JoinError> {
         let (sender, receiver) = oneshot::channel();
-        let patience = self.settings.pace.patience;
-        let gone = gone.clone();
-        if let Some(listener) =
-            Listener::connect(&self.spec, patience, holdings, &self.metrics).await?
-        {
-            self.tasks.spawn(async move {
-                if let Some(misfit) = gone.run_until_cancelled(listener.run()).await {
-                    let _ = sender.send(misfit);
-                }
-            });
-            return Ok(receiver);
-        }
-        if self.spec.kind == EngineKind::Trtllm {
-            let mut poller = Poller::new(&self.probe.server, holdings, &self.metrics);
-            if !poller.begin().await? {
-                info!(
-                    engine = self.spec.display_name(),
-                    "the engine gives no cache events yet"
-                );
+        match self.dialect().events {
+            CacheEvents::Published { decode } => {
+                let Some(listener) = self.subscribe(decode, cache).await? else {
+                    return Ok(receiver);
+                };
+                self.spawn(gone, sender, listener.run());
             }
-            self.tasks.spawn(async move {
-                if let Some(misfit) = gone.run_until_cancelled(poller.run()).await {
-                    let _ = sender.send(misfit);
+            CacheEvents::Polled { path, decode } => {
+                let endpoint = Endpoint { path, decode };
+                let mut poller = Poller::new(&self.probe.server, endpoint, cache, &self.metrics);
+                if !poller.begin().await? {
+                    info!(
+                        engine = self.spec.display_name(),
+                        "the engine returns no cache events yet"
+                    );
                 }
-            });
+                self.spawn(gone, sender, poller.run());
+            }
+            CacheEvents::None => {}
         }
         Ok(receiver)
     }
 
-    /// Stays until the engine is gone, and says why it is.
-    async fn stay(&self, mut session: Session) -> End {
+    /// `None` if the operator has not said where events are published.
+    async fn subscribe(
+        &self,
+        decode: Decode,
+        cache: &Arc<CacheView>,
+    ) -> Result<Option<Listener>, EventError> {
+        let Some(events) = &self.spec.events else {
+            return Ok(None);
+        };
+        let publisher = Publisher {
+            events: events.clone(),
+            replay: self.spec.replay.clone(),
+            topic: self.spec.topic.clone(),
+            decode,
+            patience: self.settings.pace.patience,
+        };
+        let listener = Listener::connect(publisher, cache, &self.metrics).await?;
+        Ok(Some(listener))
+    }
+
+    /// Runs until the engine is gone, and passes on that its blocks are unusable.
+    fn spawn(
+        &self,
+        gone: &CancellationToken,
+        sender: oneshot::Sender<FormatMismatch>,
+        listening: impl Future<Output = FormatMismatch> + Send + 'static,
+    ) {
+        let gone = gone.clone();
+        self.tasks.spawn(async move {
+            if let Some(mismatch) = gone.run_until_cancelled(listening).await {
+                let _ = sender.send(mismatch);
+            }
+        });
+    }
+
+    /// Returns why the engine is gone, once it is.
+    async fn stay(&self, mut session: Session) -> Loss {
         let pace = self.settings.pace;
         let mut beats = tokio::time::interval(pace.beat);
         beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -279,16 +309,16 @@ impl Keeper {
         let mut listening = true;
         loop {
             tokio::select! {
-                misfit = &mut session.misfit, if listening => match misfit {
-                    Ok(misfit) => return End::Misfit(misfit),
+                mismatch = &mut session.mismatch, if listening => match mismatch {
+                    Ok(mismatch) => return Loss::FormatMismatch(mismatch),
                     Err(_) => listening = false,
                 },
                 _ = beats.tick() => {
                     let (healthy, load) = tokio::join!(self.probe.healthy(), self.probe.load());
                     match healthy {
                         Ok(()) => heard = Instant::now(),
-                        Err(error) if heard.elapsed() >= pace.silence => return End::Silent(error),
-                        Err(error) => debug!(engine = self.spec.display_name(), error, "no answer"),
+                        Err(error) if heard.elapsed() >= pace.silence => return Loss::Unhealthy(error),
+                        Err(error) => debug!(engine = self.spec.display_name(), error = whole_story(&error), "health check failed"),
                     }
                     session.report(load);
                 }
@@ -296,35 +326,46 @@ impl Keeper {
         }
     }
 
-    fn fits(&self, about: &About) -> Result<(), Misfit> {
+    fn fits(&self, about: &About) -> Result<(), FormatMismatch> {
         let router = self.settings.block_size;
         match about.block_size {
-            // Without events the size of its blocks is its own affair.
-            Some(engine) if engine != router && self.publishes() => Err(Misfit::BlockSize {
-                engine: engine as usize,
-                router: router as usize,
-            }),
+            // Without events the size of its blocks does not matter.
+            Some(engine) if engine != router && self.publishes() => {
+                Err(FormatMismatch::BlockSize {
+                    engine: engine as usize,
+                    router: router as usize,
+                })
+            }
             Some(_) | None => Ok(()),
         }
     }
 
-    fn publishes(&self) -> bool {
-        self.spec.events.is_some() || self.spec.kind == EngineKind::Trtllm
+    fn dialect(&self) -> &'static Dialect {
+        self.spec.kind.dialect()
     }
 
-    fn owner(&self, about: &About) -> Owner {
+    /// Whether cache events are expected.
+    fn publishes(&self) -> bool {
+        match self.dialect().events {
+            CacheEvents::Published { .. } => self.spec.events.is_some(),
+            CacheEvents::Polled { .. } => true,
+            CacheEvents::None => false,
+        }
+    }
+
+    fn config(&self, about: &About) -> CacheConfig {
         let blocks = self.spec.blocks.or(about.blocks);
-        Owner {
+        CacheConfig {
             worker: WorkerId(self.spec.worker_id()),
             epoch: self.epoch,
-            cut: Cut {
+            format: BlockFormat {
                 block_size: self.settings.block_size as usize,
                 lookahead: self.settings.hashing.lookahead as usize,
             },
             most_blocks: blocks.map_or(USUAL_BLOCKS, |blocks| blocks as usize),
             block_size_known: about.block_size.is_some(),
             publishes: self.publishes(),
-            omits_zero: self.spec.kind == EngineKind::Sglang,
+            omits_zero_cached: self.dialect().omits_zero_cached,
         }
     }
 
@@ -333,14 +374,14 @@ impl Keeper {
         named.unwrap_or_else(|| self.settings.model.to_string())
     }
 
-    fn card(&self, about: &About, owner: Owner) -> WorkerCard {
+    fn card(&self, about: &About, config: CacheConfig) -> WorkerCard {
         WorkerCard {
-            id: owner.worker,
+            id: config.worker,
             name: self.spec.display_name(),
             model: self.settings.model.clone(),
             block_size: self.settings.block_size,
-            total_blocks: u32::try_from(owner.most_blocks).unwrap_or(u32::MAX),
-            // 0: the router finds out.
+            total_blocks: u32::try_from(config.most_blocks).unwrap_or(u32::MAX),
+            // 0: the router measures it.
             slots: self.spec.slots.or(about.slots).unwrap_or(0),
             max_step_tokens: USUAL_STEP_TOKENS,
             max_context_tokens: about
@@ -353,7 +394,7 @@ impl Keeper {
             },
             engine: self.spec.kind.to_string(),
             simulated: false,
-            logprobs: self.spec.kind == EngineKind::Vllm,
+            logprobs: self.dialect().logprobs,
             speculation: "none".to_owned(),
             hashing: self.settings.hashing,
         }
@@ -361,15 +402,15 @@ impl Keeper {
 }
 
 impl Session {
-    /// Tells the router how busy the engine is, and how far its feed goes.
+    /// Publishes how busy the engine is, and how far its feed goes.
     fn report(&self, load: Option<Load>) {
         let load = load.unwrap_or_default();
-        let (held, totals) = self.holdings.totals();
+        let (held, totals) = self.cache.totals();
         let total = self.total_blocks;
         let active = (f64::from(total) * load.usage.clamp(0.0, 1.0)) as u32;
         let held = u32::try_from(held).unwrap_or(u32::MAX);
         let cached = held.saturating_sub(active).min(total - active);
-        self.holdings.tell(FeedMessage::Status(WorkerStatus {
+        self.cache.report(FeedMessage::Status(WorkerStatus {
             running: load.running,
             waiting: load.waiting,
             active_blocks: active,
