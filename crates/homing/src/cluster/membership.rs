@@ -88,7 +88,7 @@ pub(super) async fn follow(
             advertise: args.dynamo_advertise.clone(),
             clock: place.clock,
         };
-        dynamo::start(config, registry, place.roster, tasks)
+        dynamo::start(config, registry, place.roster, &place.registry, tasks)
             .await
             .with_context(|| format!("--dynamo-listen {}", args.dynamo_listen))?;
         return Ok(());
