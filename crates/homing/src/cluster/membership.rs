@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use adapters::{EngineSettings, EngineSpec, Engines, Pace, Tokenize};
+use adapters::{EngineSettings, EngineSpec, Engines, Timing, Tokenize};
 use anyhow::{Context as _, ensure};
 use contract::{Clock, FrontendId};
 use etcd::Etcd;
@@ -133,7 +133,7 @@ fn start_engines(
             tokenizer.encode(text, Specials::Plain).unwrap_or_default()
         }),
         api_key,
-        pace: Pace::default(),
+        timing: Timing::default(),
     };
     let specs = args.engines.clone();
     Engines::start(specs, &settings, &place.roster, &place.registry, tasks).context("--engine")?;

@@ -56,6 +56,6 @@ mod vllm;
 pub mod wire;
 
 pub use retokenize::Tokenize;
-pub use settings::{EngineSettings, Pace};
+pub use settings::{EngineSettings, Timing};
 pub use spec::{EngineKind, EngineSpec, SpecError};
 pub use supervisor::{Engines, StartError};

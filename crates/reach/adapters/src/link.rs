@@ -13,7 +13,7 @@ use crate::completion::{self, Answer, CompletionRequest};
 use crate::dialect::Dialect;
 use crate::http::{HttpError, Limits, Server, read};
 use crate::retokenize::Tokenize;
-use crate::settings::Pace;
+use crate::settings::Timing;
 use crate::stream::HttpChunks;
 
 /// The longest error message that is read from an engine.
@@ -28,7 +28,7 @@ pub(crate) struct HttpLink {
     pub(crate) cache: Arc<CacheView>,
     pub(crate) tokenize: Tokenize,
     pub(crate) clock: Clock,
-    pub(crate) pace: Pace,
+    pub(crate) timing: Timing,
     /// Fires when the engine is gone.
     pub(crate) gone: CancellationToken,
 }
@@ -99,7 +99,7 @@ impl HttpLink {
             return Err(self.unreachable(&HttpError::NoReset(self.dialect.name)));
         };
         let limits = Limits {
-            time: self.pace.patience,
+            time: self.timing.response_timeout,
             bytes: MOST_ERROR_BYTES,
         };
         let fetching = self.server.fetch(Method::POST, path, limits);

@@ -21,29 +21,29 @@ pub struct EngineSettings {
     pub tokenize: Tokenize,
     /// Sent to every engine as a bearer token.
     pub api_key: Option<String>,
-    pub pace: Pace,
+    pub timing: Timing,
 }
 
 /// How often engines are checked, and how long they may be silent.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct Timing {
     /// Between two checks of an engine that has joined.
-    pub beat: Duration,
+    pub check_interval: Duration,
     /// The longest wait for one response.
-    pub patience: Duration,
+    pub response_timeout: Duration,
     /// An engine whose checks fail for so long is gone.
-    pub silence: Duration,
+    pub lost_after: Duration,
     /// Before the next attempt to join an engine.
-    pub retry: Duration,
+    pub retry_interval: Duration,
 }
 
-impl Default for Pace {
+impl Default for Timing {
     fn default() -> Self {
         Self {
-            beat: Duration::from_secs(1),
-            patience: Duration::from_secs(3),
-            silence: Duration::from_secs(6),
-            retry: Duration::from_secs(1),
+            check_interval: Duration::from_secs(1),
+            response_timeout: Duration::from_secs(3),
+            lost_after: Duration::from_secs(6),
+            retry_interval: Duration::from_secs(1),
         }
     }
 }

@@ -100,7 +100,7 @@ impl Engines {
                 probe: Probe {
                     dialect: spec.kind.dialect(),
                     server: Server::new(&spec.url, key.clone()),
-                    patience: settings.pace.patience,
+                    patience: settings.timing.response_timeout,
                 },
                 metrics: AdapterMetrics::new(registry, &spec.display_name()),
                 settings: settings.clone(),
@@ -171,7 +171,7 @@ impl Supervisor {
                 }
                 Err(error) => self.log(&error),
             }
-            tokio::time::sleep(self.settings.pace.retry).await;
+            tokio::time::sleep(self.settings.timing.retry_interval).await;
         }
     }
 
@@ -206,7 +206,7 @@ impl Supervisor {
             cache: Arc::clone(&cache),
             tokenize: self.settings.tokenize.clone(),
             clock: self.settings.clock,
-            pace: self.settings.pace,
+            timing: self.settings.timing,
             gone: gone.clone(),
         };
         let session = Session {
@@ -278,7 +278,7 @@ impl Supervisor {
             replay: self.spec.replay.clone(),
             topic: self.spec.topic.clone(),
             decode,
-            patience: self.settings.pace.patience,
+            patience: self.settings.timing.response_timeout,
         };
         let listener = Listener::connect(publisher, cache, &self.metrics).await?;
         Ok(Some(listener))
@@ -301,10 +301,10 @@ impl Supervisor {
 
     /// Returns why the engine is gone, once it is.
     async fn stay(&self, mut session: Session) -> Loss {
-        let pace = self.settings.pace;
-        let mut beats = tokio::time::interval(pace.beat);
-        beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-        let mut heard = Instant::now();
+        let timing = self.settings.timing;
+        let mut checks = tokio::time::interval(timing.check_interval);
+        checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let mut last_healthy = Instant::now();
         // Without events the sender is dropped at once, and there is nothing to wait for.
         let mut listening = true;
         loop {
@@ -313,11 +313,11 @@ impl Supervisor {
                     Ok(mismatch) => return Loss::FormatMismatch(mismatch),
                     Err(_) => listening = false,
                 },
-                _ = beats.tick() => {
+                _ = checks.tick() => {
                     let (healthy, load) = tokio::join!(self.probe.healthy(), self.probe.load());
                     match healthy {
-                        Ok(()) => heard = Instant::now(),
-                        Err(error) if heard.elapsed() >= pace.silence => return Loss::Unhealthy(error),
+                        Ok(()) => last_healthy = Instant::now(),
+                        Err(error) if last_healthy.elapsed() >= timing.lost_after => return Loss::Unhealthy(error),
                         Err(error) => debug!(engine = self.spec.display_name(), error = whole_story(&error), "health check failed"),
                     }
                     session.report(load);

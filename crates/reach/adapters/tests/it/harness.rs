@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapters::{EngineSettings, EngineSpec, Engines, Pace, StartError, Tokenize};
+use adapters::{EngineSettings, EngineSpec, Engines, StartError, Timing, Tokenize};
 use axum::body::Body;
 use axum::http::{Request, Response, StatusCode};
 use contract::{
@@ -37,11 +37,11 @@ fn settings(clock: Clock) -> EngineSettings {
         clock,
         tokenize: Tokenize::new(move |text| preprocessor.encode_plain(text).unwrap_or_default()),
         api_key: None,
-        pace: Pace {
-            beat: Duration::from_millis(20),
-            patience: Duration::from_millis(300),
-            silence: Duration::from_millis(100),
-            retry: Duration::from_millis(20),
+        timing: Timing {
+            check_interval: Duration::from_millis(20),
+            response_timeout: Duration::from_millis(300),
+            lost_after: Duration::from_millis(100),
+            retry_interval: Duration::from_millis(20),
         },
     }
 }
