@@ -34,8 +34,8 @@ pub(super) struct Place {
 pub(super) fn check(args: &FrontendArgs) -> anyhow::Result<()> {
     if args.discovery == Discovery::Static {
         ensure!(
-            !args.workers.is_empty() || !args.engines.is_empty(),
-            "no workers: name them with --workers or --engine, or say with --discovery where to find them"
+            !args.workers.is_empty() || !args.upstreams.is_empty(),
+            "no workers: name them with --workers or --upstream, or say with --discovery where to find them"
         );
     }
     for worker in &args.workers {
@@ -68,7 +68,7 @@ pub(super) fn described(args: &FrontendArgs) -> String {
             args.kubernetes_service.as_deref().unwrap_or_default()
         ),
     };
-    let named = args.engines.iter().map(EngineSpec::display_name);
+    let named = args.upstreams.iter().map(EngineSpec::display_name);
     let all: Vec<String> = std::iter::once(found).chain(named).collect();
     all.join(", ").trim_start_matches(", ").to_owned()
 }
@@ -117,8 +117,8 @@ fn start_engines(
     place: &Place,
     tasks: &Tasks,
 ) -> anyhow::Result<()> {
-    let api_key = match &args.engine_api_key_env {
-        Some(name) => Some(key(name).context("--engine-api-key-env")?),
+    let api_key = match &args.upstream_api_key_env {
+        Some(name) => Some(key(name).context("--upstream-api-key-env")?),
         None => None,
     };
     let tokenizer = Arc::clone(&place.tokenizer);
@@ -135,8 +135,9 @@ fn start_engines(
         api_key,
         timing: Timing::default(),
     };
-    let specs = args.engines.clone();
-    Engines::start(specs, &settings, &place.roster, &place.registry, tasks).context("--engine")?;
+    let specs = args.upstreams.clone();
+    Engines::start(specs, &settings, &place.roster, &place.registry, tasks)
+        .context("--upstream")?;
     Ok(())
 }
 
