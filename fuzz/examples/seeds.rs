@@ -148,6 +148,7 @@ fn requests() -> io::Result<()> {
         presence_penalty: 0.5,
         frequency_penalty: -0.5,
         repetition_penalty: Some(1.1),
+        nonce: 11,
     };
     write("grpc", "request", &[0], &request.encode_to_vec())?;
     let chunk = wire::Chunk {

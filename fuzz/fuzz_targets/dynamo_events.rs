@@ -37,7 +37,7 @@ fuzz_target!(|input: &[u8]| {
                 let _ = output.cached_tokens();
             }
         }
-        4 => holdings(bytes, codec),
+        4 => dump_reply(bytes, codec),
         5 => acknowledgement(bytes),
         _ => {
             let _ = registration::decode(bytes);
@@ -77,9 +77,9 @@ fn headers(bytes: &[u8]) {
     let _ = control::is_sentinel(bytes);
 }
 
-fn holdings(bytes: &[u8], codec: Codec) {
-    use query::Holdings::*;
-    if let Ok(engine::Answer::Data(answer)) = query::holdings(bytes, codec) {
+fn dump_reply(bytes: &[u8], codec: Codec) {
+    use query::DumpReply::*;
+    if let Ok(engine::Answer::Data(answer)) = query::dump_reply(bytes, codec) {
         match answer {
             TreeDump { events, .. } | Events { events, .. } => check_events(&events, bytes.len()),
             TreeDumpFailed { .. } | TooNew {} | InvalidRange {} | Error(_) => {}

@@ -6,7 +6,7 @@
 
 #![no_main]
 
-use adapters::sequence::{Sequence, Verdict};
+use adapters::numbering::{BatchNumbering, Verdict};
 use adapters::wire::msgpack;
 use libfuzzer_sys::fuzz_target;
 
@@ -20,11 +20,11 @@ fuzz_target!(|input: &[u8]| {
     };
     homing_fuzz::cache::check(plan, batch.events.iter());
     let number = batch.at as u64;
-    let mut sequence = Sequence::default();
-    assert_eq!(sequence.judge(number, batch.at), Verdict::Next);
-    sequence.took(number, batch.at);
+    let mut numbering = BatchNumbering::default();
+    assert_eq!(numbering.judge(number, batch.at), Verdict::Next);
+    numbering.applied(number, batch.at);
     if number < u64::MAX {
-        assert!(sequence.is_last(number, batch.at));
-        assert_eq!(sequence.judge(number, batch.at), Verdict::Duplicate);
+        assert!(numbering.is_last(number, batch.at));
+        assert_eq!(numbering.judge(number, batch.at), Verdict::Duplicate);
     }
 });

@@ -1,47 +1,47 @@
-//! An engine's events, whatever they say, in the mirror of its cache.
+//! An engine's events, valid or not, applied to the cache that follows them.
 //!
-//! Asserts after each event that whoever follows the mirror's own events holds what the mirror
+//! Asserts after each event that a follower of the returned changes holds what the cache
 //! holds; that nothing is held which no event stored; and at the end that an engine which
 //! removes everything it ever named leaves nothing.
 
 use std::collections::HashSet;
 
 use contract::{BlockHash, HashSeed, KvEvent};
-use adapters::chain::Cut;
-use adapters::mirror::{MOST_NAMES, Mirror};
+use adapters::block_format::BlockFormat;
+use adapters::engine_cache::{EngineCache, MOST_NAMES};
 use adapters::wire::{EngineEvent, EngineHash};
 
-/// A mirror, and a router that hears what it says.
+/// A cache, and a router that follows its changes.
 #[derive(Debug)]
 struct Cache {
-    mirror: Mirror,
+    cache: EngineCache,
     follower: HashSet<BlockHash>,
-    /// Every name that the engine gave, and everything that was ever told to be stored.
+    /// Every name that the engine gave, and every block that was ever stored.
     names: HashSet<EngineHash>,
     stored: HashSet<BlockHash>,
 }
 
-/// Plays events into a mirror. `plan` chooses the size of blocks and when something is missed
+/// Applies events to a cache. `plan` chooses the size of blocks and when something is missed
 /// in between.
 pub fn check<'a>(plan: u8, events: impl Iterator<Item = &'a EngineEvent>) {
-    let cut = Cut {
+    let format = BlockFormat {
         block_size: [4, 2, 1, 16][usize::from(plan & 3)],
         lookahead: usize::from(plan >> 2 & 1),
     };
     let mut cache = Cache {
-        mirror: Mirror::new(cut),
+        cache: EngineCache::new(format),
         follower: HashSet::new(),
         names: HashSet::new(),
         stored: HashSet::new(),
     };
     if plan & 8 != 0 {
-        cache.mirror.trust_block_size();
+        cache.cache.trust_block_size();
     }
     let miss_every = usize::from(plan >> 4);
     for (number, event) in events.enumerate() {
         cache.take(event);
         if miss_every > 0 && number % miss_every == miss_every - 1 {
-            cache.miss_and_confirm(cut, event);
+            cache.miss_and_confirm(format, event);
         }
     }
     cache.remove_everything();
@@ -54,17 +54,17 @@ impl Cache {
                 .extend(stored.blocks.iter().map(|block| block.hash));
         }
         // What does not fit changes nothing, and the next event may come all the same.
-        if let Ok(changes) = self.mirror.apply(event) {
+        if let Ok(changes) = self.cache.apply(event) {
             changes.iter().for_each(|change| self.follow(change));
         }
         self.compare();
-        let tally = self.mirror.take_tally();
+        let tally = self.cache.take_tally();
         assert!(tally.removed_blocks <= MOST_NAMES as u64);
     }
 
     /// Something was missed; then an answer shows that the engine has a prompt after all.
-    fn miss_and_confirm(&mut self, cut: Cut, event: &EngineEvent) {
-        let forgotten = self.mirror.forget();
+    fn miss_and_confirm(&mut self, format: BlockFormat, event: &EngineEvent) {
+        let forgotten = self.cache.forget();
         self.follow(&forgotten);
         self.compare();
         let EngineEvent::Stored(stored) = event else {
@@ -72,12 +72,12 @@ impl Cache {
         };
         let tokens = stored.blocks.iter().flat_map(|block| &block.window);
         let tokens: Vec<_> = tokens.copied().collect();
-        let chain = cut.chain(&tokens, HashSeed::BASE);
-        if let Some(confirmed) = self.mirror.confirm(&chain) {
+        let chain = format.chain(&tokens, HashSeed::BASE);
+        if let Some(confirmed) = self.cache.confirm(&chain) {
             self.follow(&confirmed);
         }
         self.compare();
-        assert!(self.mirror.overlap(&chain) <= chain.len());
+        assert!(self.cache.overlap(&chain) <= chain.len());
     }
 
     fn follow(&mut self, change: &KvEvent) {
@@ -96,11 +96,11 @@ impl Cache {
     }
 
     fn compare(&self) {
-        let held: HashSet<BlockHash> = self.mirror.blocks().collect();
-        assert_eq!(self.mirror.len(), held.len());
+        let held: HashSet<BlockHash> = self.cache.blocks().collect();
+        assert_eq!(self.cache.len(), held.len());
         assert_eq!(
             self.follower, held,
-            "a follower of the events, and the mirror"
+            "a follower of the events, and the cache"
         );
         assert!(held.is_subset(&self.stored));
         assert!(held.len() <= self.names.len().min(MOST_NAMES));
@@ -110,6 +110,6 @@ impl Cache {
         let hashes = self.names.iter().copied().collect();
         let group = None;
         self.take(&EngineEvent::Removed { hashes, group });
-        assert!(self.mirror.is_empty(), "still held: {:?}", self.follower);
+        assert!(self.cache.is_empty(), "still held: {:?}", self.follower);
     }
 }

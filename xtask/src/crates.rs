@@ -97,6 +97,7 @@ const GROUPS: [Group; 6] = [
         folder: "reach",
         about: "workers on other machines, and engines that are not ours",
         crates: &[
+            of("block-mirror", 1, "an engine's cache in our block hashes"),
             of("etcd", 1, "client of etcd: registrations, leases, watches"),
             of(
                 "kubernetes",

@@ -27,6 +27,12 @@ const DYNAMO_NAMES: [(&str, &str); 7] = [
     ("dynamo-namespace", "DYN_NAMESPACE"),
 ];
 
+/// Options that have another name now: the old name, which still works, and the new one.
+const RENAMED: [(&str, &str); 2] = [
+    ("engine", "upstream"),
+    ("engine-api-key-env", "upstream-api-key-env"),
+];
+
 /// A value that did not come from the command line.
 #[derive(Clone, Debug)]
 struct Setting {
@@ -42,6 +48,9 @@ pub(crate) fn layered_arguments(arguments: Vec<OsString>) -> anyhow::Result<Vec<
         return Ok(arguments);
     };
     let (environment, file) = layers(&command, &arguments)?;
+    for (old, new) in outdated(&command, &arguments[depth..], &[&environment, &file]) {
+        print::note(format_args!("--{old} is now --{new}"));
+    }
     let mut layered = arguments[..depth].to_vec();
     for layer in [&file, &environment] {
         let flags = flags(&command, layer);
@@ -81,10 +90,9 @@ fn layers(command: &Command, arguments: &[OsString]) -> anyhow::Result<(Layer, L
 )]
 fn environment_layer(command: &Command) -> Layer {
     let mut layer = Layer::new();
-    for argument in command.get_arguments() {
-        let Some(name) = argument.get_long() else {
-            continue;
-        };
+    let names = command.get_arguments().filter_map(|one| one.get_long());
+    let old_names = renamed(command).map(|(old, _)| old);
+    for name in names.chain(old_names) {
         for variable in variables(name) {
             if let Ok(value) = std::env::var(&variable) {
                 layer.entry(name.to_owned()).or_insert(Setting {
@@ -104,6 +112,33 @@ fn variables(name: &str) -> Vec<String> {
     std::iter::once(own)
         .chain(dynamo.map(|(_, variable)| (*variable).to_owned()))
         .collect()
+}
+
+/// The renamed options of a command. One that still has an option of the old name means that.
+fn renamed(command: &Command) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let has = |name| {
+        let mut arguments = command.get_arguments();
+        arguments.any(|argument| argument.get_long() == Some(name))
+    };
+    RENAMED
+        .into_iter()
+        .filter(move |(old, new)| has(new) && !has(old))
+}
+
+/// Which old names are in use, with their new ones.
+fn outdated(
+    command: &Command,
+    words: &[OsString],
+    layers: &[&Layer],
+) -> Vec<(&'static str, &'static str)> {
+    let is_used = |old: &str| {
+        let typed = words.iter().filter_map(|word| word.to_str()).any(|word| {
+            let name = word.strip_prefix("--").unwrap_or_default();
+            name.split('=').next() == Some(old)
+        });
+        typed || layers.iter().any(|layer| layer.contains_key(old))
+    };
+    renamed(command).filter(|(old, _)| is_used(old)).collect()
 }
 
 /// `--config` must be known before the arguments can be parsed.
@@ -218,11 +253,14 @@ pub(crate) fn show() -> anyhow::Result<()> {
             continue;
         }
         let typed = matches.value_source(id) == Some(ValueSource::CommandLine);
-        let (value, source) = match (typed, environment.get(name), file.get(name)) {
+        let set = |layer: &Layer| {
+            let old = renamed(&command).find(|(_, new)| *new == name);
+            let old = old.and_then(|(old, _)| layer.get(old));
+            layer.get(name).or(old).cloned()
+        };
+        let (value, source) = match (typed, set(&environment), set(&file)) {
             (true, ..) => (raw_value(&matches, id), "command line".to_owned()),
-            (_, Some(setting), _) | (_, _, Some(setting)) => {
-                (setting.value.clone(), setting.source.clone())
-            }
+            (_, Some(setting), _) | (_, _, Some(setting)) => (setting.value, setting.source),
             _ => (raw_value(&matches, id), "default".to_owned()),
         };
         let value = if name == "control-token" && !value.is_empty() {

@@ -15,7 +15,7 @@ Examples:
   homing frontend --workers http://10.0.0.1:7000,http://10.0.0.2:7000
   homing frontend --discovery etcd --etcd http://10.0.0.9:2379 --nats nats://10.0.0.9:4222
   homing frontend --discovery kubernetes --kubernetes-service homing-worker
-  homing frontend --engine vllm=http://10.0.0.1:8000,events=tcp://10.0.0.1:5557 --model-path DIR --model-name NAME --kv-cache-block-size 16
+  homing frontend --upstream vllm=http://10.0.0.1:8000,events=tcp://10.0.0.1:5557 --model-path DIR --model-name NAME --kv-cache-block-size 16
   homing frontend --discovery dynamo-file --dynamo-file-kv DIR --model-path DIR --model-name NAME --kv-cache-block-size 32";
 
 pub(super) const WORKER_EXAMPLES: &str = "\
@@ -74,21 +74,27 @@ pub(crate) struct FrontendArgs {
         help_heading = "Workers"
     )]
     pub(crate) workers: Vec<String>,
-    /// An engine of others that is already there, beside any workers; may be given repeatedly
+    /// A server of another inference engine, beside any workers; may be given repeatedly
     ///
     /// KIND is vllm, sglang, trtllm or openai, URL its OpenAI-compatible server. Options after
     /// commas: events=tcp://HOST:PORT and replay=tcp://HOST:PORT where it publishes its cache,
     /// slots=N, blocks=N, name=NAME, model=NAME. It needs --model-path, --model-name and
     /// --kv-cache-block-size as the engine has them.
     #[arg(
-        long = "engine",
+        long = "upstream",
+        alias = "engine",
         value_name = "KIND=URL[,OPTION=VALUE]",
         help_heading = "Workers"
     )]
-    pub(crate) engines: Vec<EngineSpec>,
-    /// Environment variable with the API key that engines ask for
-    #[arg(long, value_name = "NAME", help_heading = "Workers")]
-    pub(crate) engine_api_key_env: Option<String>,
+    pub(crate) upstreams: Vec<EngineSpec>,
+    /// Environment variable with the API key that these servers ask for
+    #[arg(
+        long,
+        alias = "engine-api-key-env",
+        value_name = "NAME",
+        help_heading = "Workers"
+    )]
+    pub(crate) upstream_api_key_env: Option<String>,
     /// Endpoints of etcd, separated by commas (etcd)
     #[arg(
         long,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use adapters::{EngineSettings, EngineSpec, Engines, Pace, Tokenize};
+use adapters::{EngineSettings, EngineSpec, Engines, Timing, Tokenize};
 use anyhow::Context as _;
 use contract::{Clock, FrontendId};
 use etcd::Etcd;
@@ -88,7 +88,7 @@ async fn follow_dynamo(plan: DynamoPlan, place: Place, tasks: &Tasks) -> anyhow:
         advertise: plan.advertise,
         clock: place.clock,
     };
-    dynamo::start(config, registry, place.roster, tasks)
+    dynamo::start(config, registry, place.roster, &place.registry, tasks)
         .await
         .with_context(|| format!("--dynamo-listen {}", plan.listen))?;
     Ok(())
@@ -112,8 +112,8 @@ fn start_upstreams(
             tokenizer.encode(text, Specials::Plain).unwrap_or_default()
         }),
         api_key,
-        pace: Pace::default(),
+        timing: Timing::default(),
     };
-    Engines::start(specs, &settings, &place.roster, &place.registry, tasks).context("--engine")?;
+    Engines::start(specs, &settings, &place.roster, &place.registry, tasks).context("--upstream")?;
     Ok(())
 }

@@ -129,6 +129,32 @@ fn the_config_file_is_found_however_it_is_written() {
     assert_eq!(config_path(&words("homing demo"), &none), None);
 }
 
+#[test]
+fn an_option_goes_by_its_old_name_too() {
+    let frontend = command("frontend");
+    let matches = |line: &str| frontend.clone().get_matches_from(words(line));
+    for line in [
+        "homing --engine vllm=http://a:1",
+        "homing --upstream=vllm=http://a:1",
+    ] {
+        let values = matches(line);
+        assert_eq!(values.get_raw("upstreams").unwrap().count(), 1, "{line}");
+    }
+    let file = file("engine = \"vllm=http://a:1\"\nengine-api-key-env = \"KEY\"\n");
+    let layer = file_layer(file.path()).unwrap();
+    let set = flags(&frontend, &layer);
+    assert!(check(&frontend, &layer, &set).is_ok());
+    let none = Layer::new();
+    assert_eq!(outdated(&frontend, &[], &[&none, &layer]), RENAMED);
+    let typed = words("--http-port 1 --engine=vllm=http://a:1");
+    assert_eq!(outdated(&frontend, &typed, &[&none]), RENAMED[..1]);
+    let typed = words("--upstream vllm=http://a:1");
+    assert_eq!(outdated(&frontend, &typed, &[&none]), []);
+    // Elsewhere the name means what computes.
+    let typed = words("--engine llama");
+    assert_eq!(outdated(&command("demo"), &typed, &[&layer]), []);
+}
+
 /// `docs/config.md` is generated: `cargo xtask codegen` writes it anew.
 #[test]
 fn the_reference_is_fresh() {

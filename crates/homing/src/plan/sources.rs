@@ -67,12 +67,12 @@ pub(crate) enum DynamoRegistry {
 impl FrontendArgs {
     /// Fails if there is nowhere to look for workers.
     pub(super) fn worker_sources(&self) -> anyhow::Result<WorkerSources> {
-        let upstream_key = match &self.engine_api_key_env {
-            Some(name) => Some(environment::secret(name).context("--engine-api-key-env")?),
+        let upstream_key = match &self.upstream_api_key_env {
+            Some(name) => Some(environment::secret(name).context("--upstream-api-key-env")?),
             None => None,
         };
         Ok(WorkerSources {
-            upstreams: self.engines.clone(),
+            upstreams: self.upstreams.clone(),
             upstream_key,
             source: self.source()?,
         })
@@ -128,8 +128,8 @@ impl FrontendArgs {
 
     fn listed(&self) -> anyhow::Result<BTreeSet<String>> {
         ensure!(
-            !self.workers.is_empty() || !self.engines.is_empty(),
-            "no workers: name them with --workers or --engine, or say with --discovery where to find them"
+            !self.workers.is_empty() || !self.upstreams.is_empty(),
+            "no workers: name them with --workers or --upstream, or say with --discovery where to find them"
         );
         for worker in &self.workers {
             let known = worker.starts_with("http://") || worker.starts_with("https://");

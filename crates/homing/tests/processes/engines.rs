@@ -9,7 +9,7 @@ async fn an_openai_server_is_a_worker_whose_cache_is_known() {
     let server = Process::frontend(&["--workers", &worker.address]);
     until_workers(&server, 1).await;
     let engine = format!("openai={},slots=16,name=behind", server.address);
-    let mut frontend = Process::frontend(&["--engine", &engine]);
+    let mut frontend = Process::frontend(&["--upstream", &engine]);
     until_workers(&frontend, 1).await;
 
     let first = user(&"What is a cache, and why is it never large enough? ".repeat(40));

@@ -1,19 +1,23 @@
-//! `/v1/completions` as the engines speak it: what is asked, and why it is refused.
+//! Requests to an engine's `/v1/completions`, and what its refusals mean.
 //!
-//! The prompt goes in as tokens, so an engine computes exactly what the router has hashed, and
-//! token ids are asked for in return. Which fields an engine takes beyond OpenAI's differs;
-//! some refuse a request with a field that they do not know, so each kind gets its own.
+//! The prompt is sent as token ids, so that an engine computes exactly what the router has
+//! hashed, and token ids are asked for in return. Engines differ in the fields that they take
+//! beyond OpenAI's, and some refuse a request with an unknown field, so each engine's
+//! [`Dialect`](crate::dialect) has its own [`Extensions`].
 
 mod answer;
 
-pub use answer::{Answer, Broken, Ended};
+pub use answer::{Answer, AnswerSummary, StreamError};
 
 use contract::{GenerateRequest, LinkError, TokenId, WorkerId};
 use http::StatusCode;
 use serde::Serialize;
 
-use crate::spec::EngineKind;
+use crate::dialect::Dialect;
 use crate::wire;
+
+/// The endpoint (POST), the same at every engine.
+pub(crate) const PATH: &str = "/v1/completions";
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -41,132 +45,142 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-/// What is not in OpenAI's API.
-#[derive(Default, Serialize)]
-struct Extensions<'a> {
+/// The fields of a request that are not in OpenAI's API. `None` is not sent.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Extensions<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    top_k: Option<u32>,
+    pub(crate) top_k: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    min_p: Option<f32>,
+    pub(crate) min_p: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    repetition_penalty: Option<f32>,
+    pub(crate) repetition_penalty: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    min_tokens: Option<u32>,
+    pub(crate) min_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ignore_eos: Option<bool>,
+    pub(crate) ignore_eos: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    stop_token_ids: Option<&'a [TokenId]>,
+    pub(crate) stop_token_ids: Option<&'a [TokenId]>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    return_token_ids: Option<bool>,
+    pub(crate) return_token_ids: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    return_tokens_as_token_ids: Option<bool>,
+    pub(crate) return_tokens_as_token_ids: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    detokenize: Option<bool>,
+    pub(crate) detokenize: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cache_salt: Option<String>,
+    pub(crate) cache_salt: Option<String>,
 }
 
-/// Why a request cannot be put to an engine of this kind.
+impl<'a> Extensions<'a> {
+    /// What the engines that take more than OpenAI's fields have in common.
+    pub(crate) fn sampling(request: &'a GenerateRequest) -> Self {
+        let limits = &request.limits;
+        let min_tokens = limits.min_tokens.saturating_sub(answered(request));
+        let stops = !limits.eos_tokens.is_empty() && !limits.ignore_eos;
+        Self {
+            top_k: request.sampling.top_k,
+            min_p: unless(request.sampling.min_p, 0.0),
+            repetition_penalty: unless(request.sampling.penalties.repetition, 1.0),
+            min_tokens: (min_tokens > 0).then_some(min_tokens),
+            ignore_eos: limits.ignore_eos.then_some(true),
+            stop_token_ids: stops.then_some(&limits.eos_tokens),
+            ..Self::default()
+        }
+    }
+}
+
+/// Why a request cannot be sent to an engine of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct CannotAsk(&'static str);
-
-/// The body of a request, and the tokens that the engine is given: the prompt and what has
-/// been answered already.
-pub fn body(
-    kind: EngineKind,
-    model: &str,
-    request: &GenerateRequest,
-) -> Result<(Vec<u8>, Vec<TokenId>), CannotAsk> {
-    let prompt = [&request.prompt[..], &request.answered].concat();
-    let done = u32::try_from(request.answered.len()).unwrap_or(u32::MAX);
-    let salt = wire::salt(request.hash_seed);
-    let publishes = matches!(kind, EngineKind::Vllm | EngineKind::Sglang);
-    if salt.is_some() && !publishes {
-        return Err(CannotAsk(
-            "it cannot keep caches apart, as the request demands",
-        ));
-    }
-    let body = Body {
-        model,
-        prompt: &prompt,
-        max_tokens: request.limits.max_tokens.saturating_sub(done).max(1),
-        stream: true,
-        stream_options: StreamOptions {
-            include_usage: true,
-        },
-        temperature: request.sampling.temperature,
-        top_p: request.sampling.top_p,
-        presence_penalty: unless(request.sampling.penalties.presence, 0.0),
-        frequency_penalty: unless(request.sampling.penalties.frequency, 0.0),
-        // Engines read a signed number.
-        seed: request
-            .sampling
-            .seed
-            .map(|seed| seed & i64::MAX.cast_unsigned()),
-        logprobs: request.logprobs.filter(|_| kind == EngineKind::Vllm),
-        extensions: extensions(kind, request, done, salt),
-    };
-    let bytes = serde_json::to_vec(&body).expect("numbers and text can be written");
-    Ok((bytes, prompt))
+pub(crate) enum UnsupportedRequest {
+    #[error("{engine} cannot keep blocks of a salted request apart from others")]
+    CacheSalt { engine: &'static str },
 }
 
-/// What changes nothing is not said: not every engine knows every field.
-fn unless(value: f32, nothing: f32) -> Option<f32> {
-    (value != nothing).then_some(value)
+/// A request as it is sent to an engine.
+#[derive(Debug)]
+pub(crate) struct CompletionRequest {
+    /// In JSON.
+    pub(crate) body: Vec<u8>,
+    /// What the engine computes: the client's prompt and the part of the answer that the client
+    /// already has.
+    pub(crate) prompt: Vec<TokenId>,
 }
 
-fn extensions(
-    kind: EngineKind,
-    request: &GenerateRequest,
-    done: u32,
-    salt: Option<String>,
-) -> Extensions<'_> {
-    let limits = &request.limits;
-    if kind == EngineKind::Openai {
-        return Extensions::default();
-    }
-    let min_tokens = limits.min_tokens.saturating_sub(done);
-    let gives_ids = matches!(kind, EngineKind::Vllm | EngineKind::Sglang);
-    let by_id = kind == EngineKind::Vllm && request.logprobs.is_some();
-    Extensions {
-        top_k: request.sampling.top_k,
-        min_p: unless(request.sampling.min_p, 0.0),
-        repetition_penalty: unless(request.sampling.penalties.repetition, 1.0),
-        min_tokens: (min_tokens > 0).then_some(min_tokens),
-        ignore_eos: limits.ignore_eos.then_some(true),
-        stop_token_ids: (!limits.eos_tokens.is_empty() && !limits.ignore_eos)
-            .then_some(&limits.eos_tokens),
-        return_token_ids: gives_ids.then_some(true),
-        return_tokens_as_token_ids: by_id.then_some(true),
-        // TensorRT-LLM gives either text or tokens.
-        detokenize: (kind == EngineKind::Trtllm).then_some(false),
-        cache_salt: salt,
+impl CompletionRequest {
+    pub(crate) fn new(
+        dialect: &Dialect,
+        model: &str,
+        request: &GenerateRequest,
+    ) -> Result<Self, UnsupportedRequest> {
+        let prompt = [&request.prompt[..], &request.answered].concat();
+        let cache_salt = wire::salt(request.hash_seed);
+        if cache_salt.is_some() && !dialect.cache_salt {
+            return Err(UnsupportedRequest::CacheSalt {
+                engine: dialect.name,
+            });
+        }
+        let max_tokens = request.limits.max_tokens;
+        let body = Body {
+            model,
+            prompt: &prompt,
+            max_tokens: max_tokens.saturating_sub(answered(request)).max(1),
+            stream: true,
+            stream_options: StreamOptions {
+                include_usage: true,
+            },
+            temperature: request.sampling.temperature,
+            top_p: request.sampling.top_p,
+            presence_penalty: unless(request.sampling.penalties.presence, 0.0),
+            frequency_penalty: unless(request.sampling.penalties.frequency, 0.0),
+            // Engines read a signed number.
+            seed: request
+                .sampling
+                .seed
+                .map(|seed| seed & i64::MAX.cast_unsigned()),
+            logprobs: request.logprobs.filter(|_| dialect.logprobs),
+            extensions: Extensions {
+                cache_salt,
+                ..(dialect.extensions)(request)
+            },
+        };
+        let body = serde_json::to_vec(&body).expect("numbers and text can be written");
+        Ok(Self { body, prompt })
     }
 }
 
-/// Longest part of an engine's error that is passed on.
+/// Tokens of the answer that the client already has.
+fn answered(request: &GenerateRequest) -> u32 {
+    u32::try_from(request.answered.len()).unwrap_or(u32::MAX)
+}
+
+/// Leaves out a value that has no effect: not every engine knows every field.
+fn unless(value: f32, without_effect: f32) -> Option<f32> {
+    (value != without_effect).then_some(value)
+}
+
+/// The longest part of an engine's error message that is passed on, in characters.
 const LONGEST_DETAIL: usize = 500;
 
-/// What an answer that is not 200 means.
+/// What a status other than 200 means.
 ///
-/// An engine that has no room is well. A request that the engine calls bad would be bad
-/// everywhere, and it must not count against the engine, or one client could take them all
-/// down. It is too long only if the engine says so: a client that hears that shortens what it
-/// sends. Everything else (not found, not allowed, broken) lies with the engine.
+/// An engine that has no capacity left is healthy. A request that one engine calls invalid is
+/// invalid everywhere and must not count against the engine, or one client could take all of
+/// them down. It counts as too long only if the engine says so, because clients react by
+/// shortening what they send. Everything else (not found, not allowed, internal errors) is the
+/// engine's fault.
 pub fn refusal(worker: WorkerId, status: StatusCode, body: &[u8]) -> LinkError {
     let detail = detail(status, body);
     match status.as_u16() {
         429 | 503 | 529 => LinkError::Overloaded { worker, detail },
         413 => LinkError::TooLarge { worker, detail },
-        400 | 422 if calls_it_too_long(body) => LinkError::TooLarge { worker, detail },
+        400 | 422 if says_too_long(body) => LinkError::TooLarge { worker, detail },
         400 | 422 => LinkError::Refused { worker, detail },
         _ => LinkError::Unreachable { worker, detail },
     }
 }
 
-/// What engines say of a request that does not fit: OpenAI's code, vLLM and SGLang ("context
-/// length"), TensorRT-LLM ("max_seq_len", "max_num_tokens"), and older ones of each.
+/// Words in the error for a prompt that is too long: OpenAI's code, vLLM's and SGLang's
+/// "context length", TensorRT-LLM's "max_seq_len" and "max_num_tokens", and those of older
+/// releases.
 const TOO_LONG: [&str; 8] = [
     "context_length_exceeded",
     "context length",
@@ -178,12 +192,12 @@ const TOO_LONG: [&str; 8] = [
     "input is too long",
 ];
 
-fn calls_it_too_long(body: &[u8]) -> bool {
+fn says_too_long(body: &[u8]) -> bool {
     let words = String::from_utf8_lossy(body).to_lowercase();
     TOO_LONG.iter().any(|phrase| words.contains(phrase))
 }
 
-/// The engine's own words, if it has any.
+/// The engine's own message, if it has one.
 fn detail(status: StatusCode, body: &[u8]) -> String {
     let parsed: Option<serde_json::Value> = serde_json::from_slice(body).ok();
     let message = parsed.as_ref().and_then(|value| {

@@ -1,16 +1,16 @@
-//! What an engine probably holds, where it does not tell: what was sent there lately.
+//! Estimates what an engine without cache events holds, from what was sent to it.
 //!
-//! An engine that has answered holds the blocks of the prompt and the answer, until it needs
-//! their memory. We assume that it keeps as many blocks as we were told and lets go of those
-//! that were used the longest ago, the end of a chain before its beginning. Where an answer
-//! says that fewer tokens were cached than expected, the engine has let go of the first block
-//! that was missing, and so of everything that was used before that block was.
+//! An engine that has answered holds the blocks of the prompt and the answer until it needs
+//! their memory. The estimate keeps a given number of blocks and evicts the least recently used,
+//! the end of a chain before its beginning. If an answer reports fewer cached tokens than
+//! expected, the engine has evicted the first block that was missing, and so everything that
+//! was used before that block.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use contract::{BlockHash, KvEvent, StoredBlock};
 
-/// Blocks of an engine that does not say how many it has.
+/// Blocks of an engine that does not report how many it has.
 pub const USUAL_BLOCKS: usize = 50_000;
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Estimate {
         self.used.is_empty()
     }
 
-    /// How many blocks at the beginning of a chain it is thought to hold.
+    /// How many leading blocks of a chain the engine is estimated to hold.
     pub fn overlap(&self, chain: &[StoredBlock]) -> usize {
         let held = chain
             .iter()
@@ -52,12 +52,12 @@ impl Estimate {
         held.count()
     }
 
-    /// The engine had only `cached` blocks of this chain. Says what has gone.
+    /// The engine had only `cached` blocks of this chain. Returns what it has evicted.
     pub fn correct(&mut self, chain: &[StoredBlock], cached: usize) -> Option<KvEvent> {
         let missing = chain.get(cached)?;
         let last_use = *self.used.get(&missing.hash)?;
         let older = self.by_use.range(..=last_use);
-        // What was found is there, however long ago it was used.
+        // The blocks that were found are there, however long ago they were used.
         let found: HashSet<BlockHash> = chain[..cached].iter().map(|block| block.hash).collect();
         let gone = older
             .map(|(_, hash)| *hash)
@@ -67,9 +67,9 @@ impl Estimate {
         (!gone.is_empty()).then_some(KvEvent::Removed { blocks: gone })
     }
 
-    /// The engine has worked on this chain. Says what is new and what had to go for it.
+    /// The engine has processed this chain. Returns what is new and what was evicted for it.
     pub fn answered(&mut self, chain: &[StoredBlock]) -> Vec<KvEvent> {
-        // A chain that is longer than the memory cannot be there as a whole.
+        // The engine cannot hold the whole of a chain that is longer than its memory.
         let chain = &chain[..chain.len().min(self.most)];
         let mut new = Vec::new();
         for block in chain.iter().rev() {
@@ -169,7 +169,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whoever_follows_the_events_knows_the_same(
+        fn a_follower_of_the_events_has_the_same_blocks(
             most in 1_usize..20,
             steps in prop::collection::vec((prop::collection::vec(0_u64..30, 1..8), 0_usize..8), 0..40),
         ) {

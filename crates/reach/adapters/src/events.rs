@@ -1,19 +1,22 @@
-//! How an engine's cache events come here.
+//! How an engine's cache events reach us.
 
 pub(crate) mod poll;
 pub(crate) mod zmq;
 
-use crate::mirror::Misfit;
+use std::time::Duration;
 
-/// Why nobody listens any more.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+use crate::engine_cache::FormatMismatch;
+
+/// Why an engine's events cannot be followed.
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum EventError {
-    #[error("{option}={address}: {detail}")]
-    Socket {
-        option: &'static str,
+    #[error("events={address}: nothing accepts connections there within {patience:?}")]
+    Timeout { address: String, patience: Duration },
+    #[error("events={address}: cannot subscribe")]
+    Subscribe {
         address: String,
-        detail: String,
+        source: zmtp::Error,
     },
     #[error(transparent)]
-    Misfit(#[from] Misfit),
+    FormatMismatch(#[from] FormatMismatch),
 }

@@ -1,11 +1,11 @@
-//! One engine's HTTP server: pooled connections, small answers with a limit, and answers that
-//! stream.
+//! Client of one engine's HTTP server: pooled connections, small responses with a size limit,
+//! and responses that stream.
 
+use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use contract::whole_story;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -15,22 +15,34 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-/// A connection is there within this or not at all.
+/// A connection attempt that takes longer has failed.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// The engines' servers close connections that are idle for five seconds; a request that meets
-/// a connection which is just being closed fails.
+/// The engines' servers close a connection after five idle seconds, and a request on a
+/// connection that is being closed fails. So ours are closed before.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Nothing came back, and why.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Unanswered(pub(crate) String);
+/// Why there was no response.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HttpError {
+    #[error("the request cannot be written")]
+    Request(#[from] http::Error),
+    #[error("the request failed")]
+    Send(#[from] hyper_util::client::legacy::Error),
+    #[error("no response within {0:?}")]
+    Timeout(Duration),
+    #[error("the response cannot be read")]
+    Body(#[source] Box<dyn Error + Send + Sync>),
+    #[error("the engine is gone")]
+    Gone,
+    #[error("{0} cannot be told to clear its cache")]
+    NoReset(&'static str),
+}
 
 #[derive(Clone)]
 pub(crate) struct Server {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     url: String,
-    /// Marked as sensitive, so that nobody prints it.
+    /// Marked as sensitive, so that it is never printed.
     key: Option<HeaderValue>,
 }
 
@@ -40,7 +52,7 @@ impl fmt::Debug for Server {
     }
 }
 
-/// The header for a key; `None` if no header can carry it.
+/// The `Authorization` header for a key; `None` if the key has characters that no header allows.
 pub(crate) fn bearer(key: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::try_from(format!("Bearer {key}")).ok()?;
     value.set_sensitive(true);
@@ -70,13 +82,14 @@ impl Server {
         }
     }
 
-    /// Sends a request; the answer's body is still to come.
+    /// Sends a request. The response's body is still to be read.
     pub(crate) async fn send(
         &self,
-        (method, path): (Method, &str),
+        method: Method,
+        path: &str,
         body: Vec<u8>,
         request_id: Option<&str>,
-    ) -> Result<Response<Incoming>, Unanswered> {
+    ) -> Result<Response<Incoming>, HttpError> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.url));
@@ -89,35 +102,39 @@ impl Server {
         if let Some(id) = request_id.and_then(|id| HeaderValue::from_str(id).ok()) {
             request = request.header("x-request-id", id);
         }
-        let request = request.body(Full::from(body));
-        let request = request.map_err(|error| Unanswered(error.to_string()))?;
-        let answer = self.client.request(request).await;
-        answer.map_err(|error| Unanswered(whole_story(&error)))
+        let request = request.body(Full::from(body))?;
+        Ok(self.client.request(request).await?)
     }
 
-    /// A small answer in one piece, within the time.
-    pub(crate) async fn ask(
+    /// Sends a request without a body and reads the whole response.
+    pub(crate) async fn fetch(
         &self,
-        request: (Method, &str),
-        patience: Duration,
-        most_bytes: usize,
-    ) -> Result<(StatusCode, Bytes), Unanswered> {
-        let asking = async {
-            let answer = self.send(request, Vec::new(), None).await?;
-            let status = answer.status();
-            Ok((status, read(answer, most_bytes).await?))
+        method: Method,
+        path: &str,
+        limits: Limits,
+    ) -> Result<(StatusCode, Bytes), HttpError> {
+        let fetching = async {
+            let response = self.send(method, path, Vec::new(), None).await?;
+            let status = response.status();
+            Ok((status, read(response, limits.bytes).await?))
         };
-        let late = |_| Unanswered("it does not answer in time".to_owned());
-        tokio::time::timeout(patience, asking).await.map_err(late)?
+        let fetched = tokio::time::timeout(limits.time, fetching).await;
+        fetched.map_err(|_| HttpError::Timeout(limits.time))?
     }
 }
 
-/// The rest of an answer.
+/// How much time and how many bytes a response may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) time: Duration,
+    pub(crate) bytes: usize,
+}
+
+/// Reads the rest of a response, at most `most_bytes`.
 pub(crate) async fn read(
-    answer: Response<Incoming>,
+    response: Response<Incoming>,
     most_bytes: usize,
-) -> Result<Bytes, Unanswered> {
-    let body = Limited::new(answer.into_body(), most_bytes).collect().await;
-    let body = body.map_err(|error| Unanswered(error.to_string()))?;
-    Ok(body.to_bytes())
+) -> Result<Bytes, HttpError> {
+    let body = Limited::new(response.into_body(), most_bytes);
+    Ok(body.collect().await.map_err(HttpError::Body)?.to_bytes())
 }

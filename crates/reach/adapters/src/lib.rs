@@ -1,53 +1,61 @@
-//! Inference engines of others as workers of ours.
+//! Inference engines that are not ours, as workers of a frontend.
 //!
-//! An engine such as vLLM, SGLang or TensorRT-LLM has an OpenAI-compatible server and tells
-//! what is in its KV cache. This crate makes a [`transport::Member`] of it: requests go to the
-//! server with the prompt in tokens, and the engine's own names of blocks are translated into
-//! ours, so that the router sees no difference from a worker that we wrote.
+//! An engine such as vLLM, SGLang or TensorRT-LLM has an OpenAI-compatible server and reports
+//! what is in its KV cache. This crate makes a [`transport::Member`] of it: requests are sent
+//! to the server with the prompt as token ids, and the engine's block names are translated
+//! into our block hashes, so that the router sees no difference from a worker of ours.
 //!
 //! ```text
-//! EngineSpec ──► keeper (one task an engine): well? what is it? ──► Member
+//! EngineSpec ──► supervisor (one task per engine): healthy? configuration? ──► Member
 //!                  link    POST /v1/completions ──► answer ──► token chunks
-//!                  events  ZeroMQ or polling ──► wire ──► mirror ──► feed
+//!                  events  ZeroMQ or polling ──► wire ──► engine_cache ──► feed
 //!                  status  GET /metrics ──► feed
 //! ```
 //!
+//! What differs between engines is in one file per engine (`vllm`, `sglang`, `trtllm`,
+//! `openai`), each a value of `dialect::Dialect`. The other modules ask the dialect:
+//!
 //! | module | what it does | |
 //! |---|---|---|
-//! | [`spec`] | what a person writes to name an engine | pure |
+//! | [`spec`] | how an operator names an engine | pure |
 //! | [`wire`] | the engines' event formats | pure |
-//! | [`chain`] | a prompt's blocks by our names | pure |
-//! | [`mirror`] | an engine's cache by our names, from its events | pure |
-//! | [`estimate`] | the same without events, from what was sent there | pure |
-//! | [`sequence`] | is a numbered stream of events whole? | pure |
+//! | [`block_format`] | a prompt's blocks and their hashes | pure |
+//! | [`engine_cache`] | an engine's cache in our hashes, from its events | pure |
+//! | [`estimate`] | the same without events, from what was sent to the engine | pure |
+//! | [`numbering`] | detects lost and repeated batches of events | pure |
 //! | [`completion`] | the request's body, the answer's events, refusals | pure |
-//! | [`retokenize`] | text into tokens, for engines that give only text | pure |
-//! | [`figures`] | what an engine's metrics say | pure |
-//! | `keeper`, `probe`, `events`, `holdings`, `link`, `stream`, `http` | the asynchronous shell | |
+//! | [`retokenize`] | text into tokens, for engines that return only text | pure |
+//! | [`figures`] | load and configuration, as engines report them | pure |
+//! | `supervisor`, `probe`, `events`, `cache_view`, `link`, `stream`, `http` | the asynchronous shell | |
 //!
-//! What is absent: templates and tokenizers (a function is handed in), routing, and anything
-//! that decides by itself which engine gets a request.
+//! What is absent: templates and tokenizers (a function is passed in), routing, and any choice
+//! of the engine that gets a request.
 
-pub mod chain;
+pub mod block_format;
+mod cache_view;
 pub mod completion;
+mod dialect;
+pub mod engine_cache;
 pub mod estimate;
 mod events;
 pub mod figures;
-mod holdings;
 mod http;
-mod keeper;
 mod link;
 mod metrics;
-pub mod mirror;
+pub mod numbering;
+mod openai;
 mod probe;
 pub mod retokenize;
-pub mod sequence;
 mod settings;
+mod sglang;
 pub mod spec;
 mod stream;
+mod supervisor;
+mod trtllm;
+mod vllm;
 pub mod wire;
 
-pub use keeper::{Engines, StartError};
 pub use retokenize::Tokenize;
-pub use settings::{EngineSettings, Pace};
+pub use settings::{EngineSettings, Timing};
 pub use spec::{EngineKind, EngineSpec, SpecError};
+pub use supervisor::{Engines, StartError};

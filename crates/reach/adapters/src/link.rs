@@ -1,89 +1,90 @@
-//! The way to an engine's server.
+//! How a request reaches an engine's server.
 
 use std::sync::Arc;
 
-use contract::{Clock, GenerateRequest, KvSnapshot, LinkError, TokenStream, WorkerId};
+use contract::{Clock, GenerateRequest, KvSnapshot, LinkError, TokenStream, WorkerId, whole_story};
 use http::{Method, StatusCode};
 use openai::event_reader::Parser;
 use tokio_util::sync::CancellationToken;
 use transport::{LinkFuture, WorkerLink};
 
-use crate::completion::{self, Answer};
-use crate::holdings::Holdings;
-use crate::http::{Server, Unanswered, read};
+use crate::cache_view::CacheView;
+use crate::completion::{self, Answer, CompletionRequest};
+use crate::dialect::Dialect;
+use crate::http::{HttpError, Limits, Server, read};
 use crate::retokenize::Tokenize;
-use crate::settings::Pace;
-use crate::spec::EngineKind;
+use crate::settings::Timing;
 use crate::stream::HttpChunks;
 
-/// Of an error's text.
+/// The longest error message that is read from an engine.
 const MOST_ERROR_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(crate) struct HttpLink {
-    pub(crate) kind: EngineKind,
-    /// The engine's name of the model.
+    pub(crate) dialect: &'static Dialect,
+    /// The model's name at the engine.
     pub(crate) model: String,
     pub(crate) server: Server,
-    pub(crate) holdings: Arc<Holdings>,
+    pub(crate) cache: Arc<CacheView>,
     pub(crate) tokenize: Tokenize,
     pub(crate) clock: Clock,
-    pub(crate) pace: Pace,
+    pub(crate) timing: Timing,
     /// Fires when the engine is gone.
     pub(crate) gone: CancellationToken,
 }
 
 impl HttpLink {
     fn worker(&self) -> WorkerId {
-        self.holdings.worker()
+        self.cache.worker()
     }
 
-    fn unreachable(&self, Unanswered(detail): Unanswered) -> LinkError {
+    fn unreachable(&self, error: &HttpError) -> LinkError {
         LinkError::Unreachable {
             worker: self.worker(),
-            detail,
+            detail: whole_story(error),
         }
     }
 
-    /// Waits for an answer, but not for an engine that is gone.
+    /// Waits for a response, until the engine is gone.
     async fn wait<T>(
         &self,
-        answer: impl Future<Output = Result<T, Unanswered>>,
+        response: impl Future<Output = Result<T, HttpError>>,
     ) -> Result<T, LinkError> {
-        let answer = self.gone.run_until_cancelled(answer).await;
-        let answer = answer.unwrap_or_else(|| Err(Unanswered("the engine is gone".to_owned())));
-        answer.map_err(|error| self.unreachable(error))
+        let response = self.gone.run_until_cancelled(response).await;
+        let response = response.unwrap_or(Err(HttpError::Gone));
+        response.map_err(|error| self.unreachable(&error))
     }
 
     async fn start(&self, request: GenerateRequest) -> Result<TokenStream, LinkError> {
         let worker = self.worker();
-        let asked = completion::body(self.kind, &self.model, &request);
-        let (body, prompt) = asked.map_err(|cannot| LinkError::Refused {
+        let sent = CompletionRequest::new(self.dialect, &self.model, &request);
+        let CompletionRequest { body, prompt } = sent.map_err(|error| LinkError::Refused {
             worker,
-            detail: cannot.to_string(),
+            detail: error.to_string(),
         })?;
-        let work = self.holdings.expect(prompt, request.hash_seed);
+        let pending = self.cache.expect(prompt, request.hash_seed);
         let sent = self.clock.now();
-        let post = (Method::POST, "/v1/completions");
-        let id = own_id(&request);
-        let sending = self.server.send(post, body, Some(&id));
+        let id = unique_id(&request);
+        let sending = self
+            .server
+            .send(Method::POST, completion::PATH, body, Some(&id));
         let answer = self.wait(sending).await?;
         let status = answer.status();
         if status != StatusCode::OK {
-            let words = self
+            let message = self
                 .wait(read(answer, MOST_ERROR_BYTES))
                 .await
                 .unwrap_or_default();
-            return Err(completion::refusal(worker, status, &words));
+            return Err(completion::refusal(worker, status, &message));
         }
-        let expected = self.holdings.expected_tokens(&work);
+        let expected = self.cache.expected_tokens(&pending);
         let tokenize = self.tokenize.clone();
         Ok(TokenStream::from_source(HttpChunks {
             body: answer.into_body(),
             events: Parser::default(),
             answer: Answer::new(&request.limits, request.logprobs, expected, tokenize),
-            holdings: Arc::clone(&self.holdings),
-            work,
+            cache: Arc::clone(&self.cache),
+            pending,
             clock: self.clock,
             sent,
             gone: Box::pin(self.gone.clone().cancelled_owned()),
@@ -94,33 +95,30 @@ impl HttpLink {
     }
 
     async fn reset(&self) -> Result<(), LinkError> {
-        let path = match self.kind {
-            EngineKind::Vllm => "/reset_prefix_cache",
-            EngineKind::Sglang => "/flush_cache",
-            EngineKind::Trtllm | EngineKind::Openai => {
-                let detail = format!("{} cannot be told to forget its cache", self.kind);
-                return Err(self.unreachable(Unanswered(detail)));
-            }
+        let Some(path) = self.dialect.reset_path else {
+            return Err(self.unreachable(&HttpError::NoReset(self.dialect.name)));
         };
-        let asking = self
-            .server
-            .ask((Method::POST, path), self.pace.patience, MOST_ERROR_BYTES);
-        let (status, words) = self.wait(asking).await?;
+        let limits = Limits {
+            time: self.timing.response_timeout,
+            bytes: MOST_ERROR_BYTES,
+        };
+        let fetching = self.server.fetch(Method::POST, path, limits);
+        let (status, message) = self.wait(fetching).await?;
         if !status.is_success() {
-            return Err(completion::refusal(self.worker(), status, &words));
+            return Err(completion::refusal(self.worker(), status, &message));
         }
-        // Where the engine tells of its cache, it will tell of this as well.
-        if !self.holdings.follows_events() {
-            self.holdings.restart();
+        // An engine with cache events reports this one too.
+        if !self.cache.follows_events() {
+            self.cache.restart();
         }
         Ok(())
     }
 }
 
-/// The name under which an engine knows a request. Engines keep requests by name, and the
-/// client's is not unique: several prompts share it, and another client may use it too. It
-/// stays in front, so that the engine's log can be searched for it.
-fn own_id(request: &GenerateRequest) -> String {
+/// The request's id at the engine. Engines keep requests by id, and the client's is not unique:
+/// several prompts share it, and another client may use the same. The client's id comes first,
+/// so that the engine's log can be searched for it.
+fn unique_id(request: &GenerateRequest) -> String {
     format!("{}-{:016x}", request.id, request.nonce)
 }
 
@@ -132,9 +130,9 @@ impl WorkerLink for HttpLink {
     fn snapshot(&self) -> LinkFuture<'_, KvSnapshot> {
         Box::pin(async {
             if self.gone.is_cancelled() {
-                return Err(self.unreachable(Unanswered("the engine is gone".to_owned())));
+                return Err(self.unreachable(&HttpError::Gone));
             }
-            Ok(self.holdings.snapshot())
+            Ok(self.cache.snapshot())
         })
     }
 

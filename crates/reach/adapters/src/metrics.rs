@@ -1,11 +1,11 @@
-//! What is counted about one engine.
+//! The metrics of one engine.
 
 use telemetry::{Counter, Registry, catalog};
 
-use crate::mirror::Tally;
+use crate::engine_cache::Tally;
 
 #[derive(Clone, Debug)]
-pub(crate) struct EngineMetrics {
+pub(crate) struct AdapterMetrics {
     registry: Registry,
     engine: String,
     pub(crate) joined: Counter,
@@ -14,7 +14,7 @@ pub(crate) struct EngineMetrics {
     pub(crate) mismatches: Counter,
 }
 
-impl EngineMetrics {
+impl AdapterMetrics {
     pub(crate) fn new(registry: &Registry, engine: &str) -> Self {
         let counter = |metric| registry.counter(metric, &[engine]);
         Self {
@@ -27,7 +27,7 @@ impl EngineMetrics {
         }
     }
 
-    /// Events lost, and whether they could be had again.
+    /// Events were lost, and whether a replay brought them back.
     pub(crate) fn gap(&self, repaired: bool) {
         let outcome = if repaired { "replayed" } else { "forgotten" };
         let labels = [self.engine.as_str(), outcome];
@@ -57,7 +57,7 @@ impl EngineMetrics {
         }
     }
 
-    /// Rare enough to be looked up each time: batches come once a step.
+    /// Looks the counter up each time, because batches come only once per step.
     fn count(&self, outcome: &str, count: u64) {
         if count > 0 {
             let labels = [self.engine.as_str(), outcome];

@@ -1,81 +1,85 @@
-//! Asks an engine how it is and what it is.
+//! Asks an engine whether it is healthy, how busy it is and how it is configured.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
 
+use crate::dialect::{Dialect, Report};
 use crate::figures::{self, About, Load};
-use crate::http::Server;
-use crate::spec::EngineKind;
+use crate::http::{HttpError, Limits, Server};
 
-/// Longest answer about itself that an engine may give.
+/// The longest document about itself that an engine may serve.
 const MOST_BYTES: usize = 8 << 20;
+const HEALTH: &str = "/health";
+const MODELS: &str = "/v1/models";
+
+/// Why an engine counts as unhealthy.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unhealthy {
+    #[error("the health check got no response")]
+    NoResponse(#[from] HttpError),
+    #[error("the health check got status {0}")]
+    Status(StatusCode),
+}
 
 pub(crate) struct Probe {
-    pub(crate) kind: EngineKind,
+    pub(crate) dialect: &'static Dialect,
     pub(crate) server: Server,
+    /// For one response.
     pub(crate) patience: Duration,
 }
 
 impl Probe {
-    async fn get(&self, path: &str) -> Result<(StatusCode, Bytes), String> {
-        let patience = self.patience;
-        let answer = self
-            .server
-            .ask((Method::GET, path), patience, MOST_BYTES)
-            .await;
-        answer.map_err(|error| error.to_string())
+    async fn get(&self, path: &str) -> Result<(StatusCode, Bytes), HttpError> {
+        let limits = Limits {
+            time: self.patience,
+            bytes: MOST_BYTES,
+        };
+        self.server.fetch(Method::GET, path, limits).await
     }
 
-    /// Whether it is well.
-    pub(crate) async fn healthy(&self) -> Result<(), String> {
-        let (mut status, _) = self.get("/health").await?;
+    pub(crate) async fn healthy(&self) -> Result<(), Unhealthy> {
+        let (mut status, _) = self.get(HEALTH).await?;
+        // Not every OpenAI server has it.
         if matches!(
             status,
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED
         ) {
-            (status, _) = self.get("/v1/models").await?;
+            (status, _) = self.get(MODELS).await?;
         }
         if status.is_success() {
             return Ok(());
         }
-        Err(format!("it answered {status}"))
+        Err(Unhealthy::Status(status))
     }
 
-    /// How busy it is, if it says.
+    /// How busy it is, if it reports that.
     pub(crate) async fn load(&self) -> Option<Load> {
-        if self.kind == EngineKind::Openai {
-            return None;
-        }
-        let (status, body) = self.get("/metrics").await.ok()?;
-        let body = std::str::from_utf8(&body).ok()?;
-        figures::load(self.kind, body).filter(|_| status.is_success())
+        self.read(self.dialect.load.as_ref()?).await?
     }
 
-    /// What the engine says about itself. A question without an answer costs nothing.
+    /// How it is configured. A document that is missing leaves its values unknown.
     pub(crate) async fn about(&self) -> About {
-        let mut about = About::default();
-        if let Ok((StatusCode::OK, body)) = self.get("/v1/models").await {
-            about = about.or(figures::about_from_models(&body));
-        }
-        match self.kind {
-            EngineKind::Vllm | EngineKind::Trtllm => {
-                if let Ok((StatusCode::OK, body)) = self.get("/metrics").await {
-                    let body = String::from_utf8_lossy(&body);
-                    about = about.or(figures::about_from_metrics(self.kind, &body));
-                }
+        let models = Report {
+            paths: &[MODELS],
+            read: figures::about_from_models,
+        };
+        let models = self.read(&models).await.unwrap_or_default();
+        let own = match &self.dialect.about {
+            Some(report) => self.read(report).await,
+            None => None,
+        };
+        models.or(own.unwrap_or_default())
+    }
+
+    /// The first of a report's documents that is there.
+    async fn read<T>(&self, report: &Report<T>) -> Option<T> {
+        for path in report.paths {
+            if let Ok((StatusCode::OK, body)) = self.get(path).await {
+                return Some((report.read)(&String::from_utf8_lossy(&body)));
             }
-            EngineKind::Sglang => {
-                for path in ["/server_info", "/get_server_info"] {
-                    if let Ok((StatusCode::OK, body)) = self.get(path).await {
-                        about = about.or(figures::about_from_server_info(&body));
-                        break;
-                    }
-                }
-            }
-            EngineKind::Openai => {}
         }
-        about
+        None
     }
 }

@@ -1,9 +1,9 @@
-//! Text into tokens as it comes, for engines that give only text.
+//! Streamed text into tokens, for engines that return only text.
 //!
-//! Everything behind the link counts in tokens. Text is held back to where a word ends,
-//! because a tokenizer never joins a word with the space before the next one, and so the pieces
-//! are those that the whole text would have given. Whether or not that holds for a tokenizer,
-//! no character is lost or added: the pieces put together are the text.
+//! Everything behind the link counts in tokens. Text is held back up to the end of a word,
+//! because a tokenizer never joins a word with the space before the next one, so the pieces are
+//! those of the whole text. Even for a tokenizer that does, no character is lost or added: the
+//! pieces together are the text.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl fmt::Debug for Tokenize {
     }
 }
 
-/// One answer's text on its way into tokens.
+/// The text of one answer.
 #[derive(Debug)]
 pub struct Retokenizer {
     tokenize: Tokenize,
@@ -50,7 +50,7 @@ impl Retokenizer {
         }
     }
 
-    /// Takes more text and gives the tokens of what is certain by now.
+    /// Adds text and returns the tokens that are final by now.
     pub fn push(&mut self, text: &str) -> Vec<TokenId> {
         self.held_back.push_str(text);
         let end = safe_end(&self.held_back);
@@ -59,7 +59,7 @@ impl Retokenizer {
         self.tokens(&piece)
     }
 
-    /// The rest, once no more text comes.
+    /// Returns the rest, at the end of the text.
     pub fn finish(&mut self) -> Vec<TokenId> {
         let piece = std::mem::take(&mut self.held_back);
         self.tokens(&piece)
@@ -73,8 +73,8 @@ impl Retokenizer {
     }
 }
 
-/// Up to where the text will not be cut otherwise, whatever follows: before the last space that
-/// begins a word.
+/// Where the text can be split without a change of its tokens, whatever follows: before the
+/// last space that begins a word.
 fn safe_end(text: &str) -> usize {
     let mut end = 0;
     let mut before = None;

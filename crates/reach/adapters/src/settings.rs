@@ -1,4 +1,4 @@
-//! What all engines of a frontend have in common, and how patient it is with them.
+//! Settings that all engines of a frontend share, and how long to wait for them.
 
 use std::time::Duration;
 
@@ -6,44 +6,44 @@ use contract::{Clock, Hashing, ModelName};
 
 use crate::retokenize::Tokenize;
 
-/// What all engines of a frontend have in common.
+/// Settings that all engines of a frontend share.
 #[derive(Clone, Debug)]
 pub struct EngineSettings {
     /// The name under which the frontend serves the model.
     pub model: ModelName,
-    /// As the router has them; an engine must agree.
+    /// Those of the router; an engine has to have the same.
     pub block_size: u32,
     pub hashing: Hashing,
-    /// Where the engine does not say.
+    /// Used if the engine does not report its own.
     pub max_context_tokens: u32,
     pub clock: Clock,
-    /// The model's tokenizer, for engines that answer in text only.
+    /// The model's tokenizer, for engines that return only text.
     pub tokenize: Tokenize,
     /// Sent to every engine as a bearer token.
     pub api_key: Option<String>,
-    pub pace: Pace,
+    pub timing: Timing,
 }
 
-/// How often engines are asked, and how long they may be silent.
+/// How often engines are checked, and how long they may be silent.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
-    /// Between two looks at an engine that is there.
-    pub beat: Duration,
-    /// For one answer.
-    pub patience: Duration,
-    /// Without an answer for so long it is gone.
-    pub silence: Duration,
-    /// Before the next try at an engine that is not there.
-    pub retry: Duration,
+pub struct Timing {
+    /// Between two checks of an engine that has joined.
+    pub check_interval: Duration,
+    /// The longest wait for one response.
+    pub response_timeout: Duration,
+    /// An engine whose checks fail for so long is gone.
+    pub lost_after: Duration,
+    /// Before the next attempt to join an engine.
+    pub retry_interval: Duration,
 }
 
-impl Default for Pace {
+impl Default for Timing {
     fn default() -> Self {
         Self {
-            beat: Duration::from_secs(1),
-            patience: Duration::from_secs(3),
-            silence: Duration::from_secs(6),
-            retry: Duration::from_secs(1),
+            check_interval: Duration::from_secs(1),
+            response_timeout: Duration::from_secs(3),
+            lost_after: Duration::from_secs(6),
+            retry_interval: Duration::from_secs(1),
         }
     }
 }

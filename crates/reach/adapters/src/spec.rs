@@ -1,4 +1,4 @@
-//! What a person writes to name an engine: `vllm=http://host:8000,events=tcp://host:5557`.
+//! How an operator names an engine: `vllm=http://host:8000,events=tcp://host:5557`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,9 @@ use http::Uri;
 use http::uri::Scheme;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Which program it is. Decides which fields a request may have and where to ask for what.
+use crate::dialect::CacheEvents;
+
+/// Which program the engine is. What follows from it is in the engine's own file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EngineKind {
     Vllm,
@@ -21,12 +23,7 @@ impl EngineKind {
     pub const ALL: [Self; 4] = [Self::Vllm, Self::Sglang, Self::Trtllm, Self::Openai];
 
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Vllm => "vllm",
-            Self::Sglang => "sglang",
-            Self::Trtllm => "trtllm",
-            Self::Openai => "openai",
-        }
+        self.dialect().name
     }
 }
 
@@ -44,18 +41,19 @@ pub struct EngineSpec {
     pub url: String,
     /// Where it publishes cache events (ZeroMQ).
     pub events: Option<String>,
-    /// Where it gives missed events again (ZeroMQ).
+    /// Where it sends missed events again (ZeroMQ).
     pub replay: Option<String>,
-    /// Only events under this topic; the empty one means all.
+    /// Only events with this topic; all of them if it is empty.
     pub topic: String,
-    /// Requests that it runs at once, if one knows better than the engine says.
+    /// Requests that it runs at once; overrides what the engine reports.
     pub slots: Option<u32>,
-    /// Blocks that its memory holds, likewise.
+    /// Blocks that its memory holds; overrides what the engine reports.
     pub blocks: Option<u32>,
-    /// For people; the address if nothing is said.
+    /// The displayed name; kind and address by default.
     pub name: Option<String>,
-    /// The name under which the engine serves the model; its first if nothing is said.
+    /// The name under which the engine serves the model; its first model by default.
     pub model: Option<String>,
+    /// The worker's id; a hash of the address by default.
     pub id: Option<u64>,
 }
 
@@ -64,7 +62,7 @@ pub struct EngineSpec {
 pub enum SpecError {
     #[error("`{0}` is not of the form KIND=URL[,option=value]")]
     Form(String),
-    #[error("`{0}` is not a kind of engine: vllm, sglang, trtllm or openai")]
+    #[error("`{0}` is not a kind of engine: {kinds}", kinds = kinds())]
     Kind(String),
     #[error("`{0}` is not an address such as http://127.0.0.1:8000")]
     Url(String),
@@ -76,11 +74,11 @@ pub enum SpecError {
         "`{0}` is not an option of an engine: events, replay, topic, slots, blocks, name, model or id"
     )]
     Option(String),
-    #[error("`{0}` is there twice")]
+    #[error("`{0}` is given twice: leave one of them out")]
     Twice(&'static str),
     #[error("{0}: is empty")]
     Empty(&'static str),
-    #[error("{option}: {kind} has no such thing")]
+    #[error("{option}: {kind} has no such option, because it publishes no events over ZeroMQ")]
     NotOfKind {
         option: &'static str,
         kind: EngineKind,
@@ -126,7 +124,7 @@ impl FromStr for EngineSpec {
 }
 
 impl EngineSpec {
-    /// For people: what they said, or the address.
+    /// The name that was given, or kind and address.
     pub fn display_name(&self) -> String {
         self.name.clone().unwrap_or_else(|| {
             let address = self
@@ -137,8 +135,8 @@ impl EngineSpec {
         })
     }
 
-    /// What they said, or a number that is the same for the same address each time. Small
-    /// enough for a page's numbers.
+    /// The id that was given, or a hash of the address. At most 53 bits, so that JavaScript
+    /// reads it without loss.
     pub fn worker_id(&self) -> u64 {
         self.id
             .unwrap_or_else(|| xxh3_64(self.url.as_bytes()) >> 11)
@@ -183,7 +181,7 @@ impl EngineSpec {
     }
 
     fn check(&self) -> Result<(), SpecError> {
-        let publishes = matches!(self.kind, EngineKind::Vllm | EngineKind::Sglang);
+        let publishes = matches!(self.kind.dialect().events, CacheEvents::Published { .. });
         let options = [("events", &self.events), ("replay", &self.replay)];
         for (option, value) in options {
             if value.is_some() && !publishes {
@@ -199,6 +197,11 @@ impl EngineSpec {
         }
         Ok(())
     }
+}
+
+/// All kinds, for an error message.
+fn kinds() -> String {
+    EngineKind::ALL.map(EngineKind::as_str).join(", ")
 }
 
 fn kind(text: &str) -> Result<EngineKind, SpecError> {

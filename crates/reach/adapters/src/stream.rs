@@ -1,5 +1,5 @@
-//! One answer as it comes over the network. Dropping it closes the connection, which is how an
-//! engine learns that nobody wants the rest.
+//! One answer as it arrives over the network. Dropping it closes the connection, which is how an
+//! engine learns that the request was cancelled.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,49 +12,49 @@ use hyper::body::Incoming;
 use openai::event_reader::Parser;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use crate::completion::{Answer, Broken};
-use crate::holdings::{Holdings, Work};
+use crate::cache_view::{CacheView, PendingRequest};
+use crate::completion::{Answer, StreamError};
 
 pub(crate) struct HttpChunks {
     pub(crate) body: Incoming,
     pub(crate) events: Parser,
     pub(crate) answer: Answer,
-    pub(crate) holdings: Arc<Holdings>,
-    pub(crate) work: Work,
+    pub(crate) cache: Arc<CacheView>,
+    pub(crate) pending: PendingRequest,
     pub(crate) clock: Clock,
     pub(crate) sent: Moment,
     pub(crate) gone: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// It cannot go on.
-    pub(crate) broken: Option<Broken>,
-    /// Something of the answer has come.
+    /// Why the answer cannot go on; returned after the chunks that came before.
+    pub(crate) broken: Option<StreamError>,
+    /// A part of the answer has arrived.
     pub(crate) begun: bool,
-    /// What it did to the engine's cache has been noted.
+    /// Its effect on the engine's cache has been recorded.
     pub(crate) settled: bool,
 }
 
 impl fmt::Debug for HttpChunks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpChunks")
-            .field("worker", &self.holdings.worker())
+            .field("worker", &self.cache.worker())
             .finish_non_exhaustive()
     }
 }
 
 impl HttpChunks {
-    fn interrupted(&self, detail: String) -> LinkError {
+    fn interrupted(&self, error: &StreamError) -> LinkError {
         LinkError::Interrupted {
-            worker: self.holdings.worker(),
-            detail,
+            worker: self.cache.worker(),
+            detail: whole_story(error),
         }
     }
 
     /// Reads until a chunk is ready or nothing more can come.
-    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
         let frame = match Pin::new(&mut self.body).poll_frame(context) {
             Poll::Ready(frame) => frame,
             Poll::Pending => {
                 ready!(self.gone.as_mut().poll(context));
-                return Poll::Ready(Err(Broken("the engine is gone".to_owned())));
+                return Poll::Ready(Err(StreamError::Gone));
             }
         };
         let after = self.clock.now().since(self.sent);
@@ -67,15 +67,15 @@ impl HttpChunks {
                             taken = answer.event(data.trim(), after);
                         }
                     });
-                    read.map_err(|error| Broken(error.to_string())).and(taken)
+                    read.map_err(StreamError::from).and(taken)
                 }
                 None => Ok(()),
             },
-            // Whoever has said that the answer is over owes nothing more.
-            Some(Err(error)) => {
-                let story = whole_story(&error);
-                self.answer.done(after).map_err(|_| Broken(story))
-            }
+            // If the answer had ended before, the broken connection does not matter.
+            Some(Err(error)) => self
+                .answer
+                .done(after)
+                .map_err(|_| StreamError::Connection(error)),
             None => self.answer.done(after),
         })
     }
@@ -84,7 +84,7 @@ impl HttpChunks {
         if !std::mem::replace(&mut self.settled, true) && self.begun {
             let complete = self.answer.is_over();
             let ended = self.answer.ended();
-            self.holdings.answered(&self.work, &ended, complete);
+            self.cache.answered(&self.pending, &ended, complete);
         }
     }
 }
@@ -102,13 +102,13 @@ impl ChunkSource for HttpChunks {
                 }
                 return Poll::Ready(Some(Ok(chunk)));
             }
-            // What came before the break has been handed out by now.
-            if let Some(Broken(detail)) = self.broken.take() {
+            // Everything that came before the error has been returned by now.
+            if let Some(error) = self.broken.take() {
                 self.settle();
-                return Poll::Ready(Some(Err(self.interrupted(detail))));
+                return Poll::Ready(Some(Err(self.interrupted(&error))));
             }
             self.broken = ready!(self.poll_read(context)).err();
-            // Bytes without a token (an empty delta, a comment) say that it is alive.
+            // Bytes without a token (an empty delta, a comment) show that the engine is alive.
             if self.broken.is_none() && self.answer.waits() {
                 return Poll::Ready(Some(Ok(TokenChunk::keep_alive())));
             }

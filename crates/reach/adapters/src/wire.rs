@@ -1,25 +1,14 @@
-//! What engines say about their caches, in one form for all of them.
+//! The engines' cache events, in one form for all of them.
 //!
-//! An engine names a block by a hash of its own, which we need not understand: it tells which
-//! block follows which and which one goes. What we need are the tokens, which every stored
-//! block carries. The decoders never panic and never hold more than a few times the size of
-//! what they were given, whatever the bytes are.
+//! An engine names a block by a hash of its own ([`EngineHash`]). A stored block carries its
+//! tokens too, from which ours is computed. The decoders never panic, whatever the bytes are, and
+//! never hold more than a few times the size of their input.
 
 pub mod msgpack;
 pub mod trtllm;
 
+pub use block_mirror::EngineHash;
 use contract::{HashSeed, TokenId};
-use xxhash_rust::xxh3::xxh3_64;
-
-/// An engine's own name of a block. Names that are strings of bytes are folded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct EngineHash(pub u64);
-
-impl EngineHash {
-    pub fn of_bytes(bytes: &[u8]) -> Self {
-        Self(xxh3_64(bytes))
-    }
-}
 
 /// One change of an engine's cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +24,7 @@ pub enum EngineEvent {
         on_gpu: bool,
     },
     Cleared,
-    /// Understood, and not of interest.
+    /// Valid and irrelevant for routing.
     Ignored(Ignored),
 }
 
@@ -45,25 +34,25 @@ pub struct Stored {
     pub parent: Option<EngineHash>,
     pub blocks: Vec<Block>,
     pub key: Key,
-    /// Layers that see a part of the text only have blocks of their own.
+    /// Layers that see only a part of the text have blocks of their own.
     pub group: Group,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     pub hash: EngineHash,
-    /// Its tokens, and the one after it where the engine's names look ahead.
+    /// Its tokens, and the one after it if the engine's hashes cover that too.
     pub window: Vec<TokenId>,
 }
 
-/// What else than its tokens a block depends on.
+/// What a block depends on besides its tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// Nothing, or what its parent depends on.
     Plain,
     /// A salt that we gave the engine.
     Ours(HashSeed),
-    /// An adapter, an image, somebody else's salt.
+    /// A LoRA adapter, an image, or a salt that is not ours.
     Foreign,
 }
 
@@ -75,7 +64,7 @@ pub struct Group {
     pub windowed: bool,
 }
 
-/// Why an event is not of interest.
+/// Why an event is irrelevant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ignored {
     /// Host memory, disk, another machine.
@@ -84,16 +73,17 @@ pub enum Ignored {
     NoChange,
 }
 
-/// The bytes are not what an engine says.
+/// The bytes are not cache events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a batch of cache events: {0}")]
 pub struct Malformed(pub &'static str);
 
-/// What our salts begin with. The rest is the seed, so that an engine that repeats a salt in
-/// its events tells us which requests a block serves.
+/// The prefix of our salts. The rest is the seed, so that an engine that repeats a salt in its
+/// events shows which requests a block serves.
 const SALT: &str = "homing-";
 
-/// The salt that keeps a request's blocks apart in an engine; none where nothing need be.
+/// The salt that keeps a request's blocks apart from others in an engine; `None` if they may be
+/// shared.
 pub fn salt(seed: HashSeed) -> Option<String> {
     (seed != HashSeed::BASE).then(|| format!("{SALT}{:016x}", seed.to_bits()))
 }
@@ -107,9 +97,9 @@ fn seed_of(salt: &str) -> Option<HashSeed> {
         .map(HashSeed::from_bits)
 }
 
-/// Cuts an event's tokens into blocks. One token more than the blocks need means that names
-/// look ahead and that the windows share tokens.
-fn cut(hashes: &[EngineHash], tokens: &[TokenId], block_size: usize) -> Option<Vec<Block>> {
+/// Divides an event's tokens into blocks. One token more than the blocks need means that a hash
+/// covers the token after its block, and that neighbouring windows share that token.
+fn divide(hashes: &[EngineHash], tokens: &[TokenId], block_size: usize) -> Option<Vec<Block>> {
     let ahead = match tokens
         .len()
         .checked_sub(hashes.len().checked_mul(block_size)?)?
@@ -118,7 +108,7 @@ fn cut(hashes: &[EngineHash], tokens: &[TokenId], block_size: usize) -> Option<V
         1 if !hashes.is_empty() => 1,
         _ => return None,
     };
-    let cut = hashes.iter().enumerate().map(|(index, hash)| {
+    let blocks = hashes.iter().enumerate().map(|(index, hash)| {
         let begin = index * block_size;
         let window = tokens.get(begin..begin + block_size + ahead)?.to_vec();
         Some(Block {
@@ -126,7 +116,7 @@ fn cut(hashes: &[EngineHash], tokens: &[TokenId], block_size: usize) -> Option<V
             window,
         })
     });
-    cut.collect()
+    blocks.collect()
 }
 
 #[cfg(test)]
@@ -150,10 +140,10 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_cut_into_blocks_or_windows() {
+    fn tokens_are_divided_into_blocks_or_windows() {
         let hashes = [EngineHash(1), EngineHash(2)];
         let windows = |tokens: &[TokenId]| -> Option<Vec<Vec<TokenId>>> {
-            let blocks = cut(&hashes, tokens, 2)?;
+            let blocks = divide(&hashes, tokens, 2)?;
             Some(blocks.into_iter().map(|block| block.window).collect())
         };
         assert_eq!(windows(&[1, 2, 3, 4]), Some(vec![vec![1, 2], vec![3, 4]]));
@@ -161,6 +151,6 @@ mod tests {
         assert_eq!(windows(&[1, 2, 3, 4, 5]), ahead);
         assert_eq!(windows(&[1, 2, 3]), None);
         assert_eq!(windows(&[1, 2, 3, 4, 5, 6]), None);
-        assert_eq!(cut(&hashes, &[1], usize::MAX), None);
+        assert_eq!(divide(&hashes, &[1], usize::MAX), None);
     }
 }

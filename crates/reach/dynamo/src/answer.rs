@@ -1,7 +1,7 @@
-//! From a worker's output to chunks: the limits are kept here, whatever the worker does.
+//! From a worker's output to chunks. The request's limits are enforced here.
 //!
 //! A worker may send tokens after the one that ends an answer, include that one, or send more
-//! than it was asked for; the reader sees none of it.
+//! than it was asked for. The reader sees none of them.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use smallvec::SmallVec;
 
 use crate::wire::engine::{self, Finish, Output};
 
-/// What has become of one request's answer so far.
+/// The state of one request's answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     worker: WorkerId,
     limits: OutputLimits,
-    /// Tokens given so far, by this worker and by those before it.
+    /// Tokens returned so far, by this worker and by those before it.
     given: u32,
     wants_logprobs: bool,
-    /// What to say of the cache if the worker does not; `None` once the first chunk is out.
+    /// What to report about the cache if the worker does not; `None` after the first chunk.
     unstarted: Option<Beginning>,
 }
 
@@ -28,15 +28,15 @@ pub(crate) struct Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Beginning {
     pub prompt_tokens: u32,
-    /// Leading tokens of the prompt that the worker's events say it holds.
+    /// Leading tokens of the prompt that the worker holds, according to its events.
     pub held_tokens: u32,
 }
 
-/// What to do after a frame.
+/// What follows from a frame.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Turn {
+pub(crate) enum Progress {
     Chunk(TokenChunk),
-    /// Nothing for the reader in it.
+    /// It contains nothing for the reader.
     Wait,
     Fail(LinkError),
 }
@@ -59,14 +59,14 @@ impl Answer {
         }
     }
 
-    /// Takes one frame of the answer, `waited` after the request was sent.
-    pub(crate) fn take(&mut self, frame: engine::Answer<Output>, waited: Duration) -> Turn {
+    /// Applies one frame of the answer, `waited` after the request was sent.
+    pub(crate) fn take(&mut self, frame: engine::Answer<Output>, waited: Duration) -> Progress {
         match frame {
             engine::Answer::Data(output) => self.output(output, waited),
-            engine::Answer::Nothing => Turn::Wait,
-            engine::Answer::End => Turn::Fail(self.broken("the answer ended without a reason")),
+            engine::Answer::Nothing => Progress::Wait,
+            engine::Answer::End => Progress::Fail(self.broken("the answer ended without a reason")),
             engine::Answer::Error { kind, message } => {
-                Turn::Fail(fault(self.worker, &kind, &message))
+                Progress::Fail(fault(self.worker, &kind, &message))
             }
         }
     }
@@ -78,16 +78,18 @@ impl Answer {
         }
     }
 
-    fn output(&mut self, output: Output, waited: Duration) -> Turn {
+    fn output(&mut self, output: Output, waited: Duration) -> Progress {
         let cached_tokens = output.cached_tokens();
         let finish = match output.finish_reason {
             None => None,
             Some(Finish::Length) => Some(FinishReason::Length),
             Some(Finish::Eos | Finish::Stop | Finish::ContentFilter) => Some(FinishReason::Stop),
             Some(Finish::Cancelled) => {
-                return Turn::Fail(self.broken("the worker cancelled the request"));
+                return Progress::Fail(self.broken("the worker cancelled the request"));
             }
-            Some(Finish::Error(message)) => return Turn::Fail(fault(self.worker, "", &message)),
+            Some(Finish::Error(message)) => {
+                return Progress::Fail(fault(self.worker, "", &message));
+            }
         };
         let mut logprobs = self.logprobs(&output.log_probs, output.top_logprobs.as_deref());
         let (count, own_finish) = self.accept(&output.token_ids);
@@ -95,9 +97,9 @@ impl Answer {
         let tokens: SmallVec<_> = output.token_ids[..count].into();
         let finish = own_finish.or(finish);
         if tokens.is_empty() && finish.is_none() {
-            return Turn::Wait;
+            return Progress::Wait;
         }
-        Turn::Chunk(TokenChunk {
+        Progress::Chunk(TokenChunk {
             logprobs: if logprobs.len() == tokens.len() {
                 logprobs
             } else {
@@ -106,7 +108,7 @@ impl Answer {
             tokens,
             started: self.started(cached_tokens, waited),
             finish,
-            // Dynamo's workers do not say.
+            // Dynamo's workers do not report it.
             speculation: None,
         })
     }
@@ -118,8 +120,8 @@ impl Answer {
             if may_end && self.limits.eos_tokens.contains(token) {
                 return (position, Some(FinishReason::Stop));
             }
-            // The worker says that it is done, with the last token or after it. Only one that
-            // goes on has to be told.
+            // A worker ends an answer with the last token or after it. This is for one that
+            // goes on.
             if self.given >= self.limits.max_tokens {
                 return (position, Some(FinishReason::Length));
             }
@@ -135,7 +137,7 @@ impl Answer {
         } = self.unstarted.take()?;
         Some(Started {
             cached_tokens: cached_tokens.unwrap_or(held_tokens).min(prompt_tokens),
-            // The worker does not say how much of the wait was a queue.
+            // The worker does not report how much of the wait was a queue.
             queue_wait: Duration::ZERO,
             prefill: waited,
         })
@@ -160,8 +162,8 @@ impl Answer {
     }
 }
 
-/// What an error of a worker means for the request. Workers of one version have kinds of
-/// errors, others only words.
+/// What an error of a worker means for the request. Some versions send a kind of error, others
+/// only a message.
 pub(crate) fn fault(worker: WorkerId, kind: &str, message: &str) -> LinkError {
     let words = message.to_lowercase();
     let says = |any: &[&str]| any.iter().any(|word| words.contains(word));

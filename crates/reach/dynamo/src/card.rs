@@ -1,20 +1,20 @@
-//! A model card as a worker's card, or why there is none.
+//! Turns a model card into a worker's card, or refuses the worker.
 
 use std::path::{Path, PathBuf};
 
 use contract::{GpuSpec, HASH_VERSION, Hashing, ModelName, WorkerCard, WorkerId};
 
-use crate::registration::{Model, ModelCard, RuntimeConfig};
+use crate::registration::{EndpointName, Model, ModelCard, RuntimeConfig};
 
-/// vLLM's defaults, for workers that do not say.
+/// vLLM's defaults, for workers that do not report theirs.
 const DEFAULT_SLOTS: u64 = 256;
 const DEFAULT_STEP_TOKENS: u64 = 8192;
 
 /// Which files a model's text is prepared with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelFiles {
-    /// The folder from which the worker loaded them, if it has told. Whether it is there on
-    /// this machine too is for the reader to find out.
+    /// The folder from which the worker loaded them, if it reports one. It need not exist on
+    /// this machine.
     pub folder: Option<PathBuf>,
 }
 
@@ -39,9 +39,29 @@ impl ModelFiles {
     }
 }
 
-/// Fails with a sentence for the operator: there are workers to which our requests make no
-/// sense.
-pub(crate) fn worker_card(model: &Model, device: Option<&str>) -> Result<WorkerCard, String> {
+/// Why a worker cannot serve our requests.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum UnsupportedWorker {
+    #[error("it takes `{0}`, not tokens")]
+    Input(String),
+    #[error("it serves `{0}`, not text")]
+    Output(String),
+    #[error("it is a `{0}` worker; only `aggregated` ones are served")]
+    Role(String),
+    #[error("it needs other workers to serve a request")]
+    NeedsOthers,
+    #[error("it has {0} data-parallel ranks; register each rank as a worker of its own")]
+    DataParallel(u32),
+    #[error("it does not report how many tokens a block has")]
+    NoBlockSize,
+    #[error("`{0}` takes no requests over TCP")]
+    NoTcp(EndpointName),
+}
+
+pub(crate) fn worker_card(
+    model: &Model,
+    device: Option<&str>,
+) -> Result<WorkerCard, UnsupportedWorker> {
     let card = &model.card;
     check(card)?;
     let config = &card.runtime_config;
@@ -77,41 +97,37 @@ pub(crate) fn worker_card(model: &Model, device: Option<&str>) -> Result<WorkerC
     })
 }
 
-fn check(card: &ModelCard) -> Result<(), String> {
+fn check(card: &ModelCard) -> Result<(), UnsupportedWorker> {
     let speaks = |kind: &str| card.model_type.split('|').any(|word| word.trim() == kind);
     let RuntimeConfig {
         data_parallel_size, ..
     } = card.runtime_config;
     if card.model_input != "Tokens" {
-        return Err(format!("it takes `{}`, not tokens", card.model_input));
+        return Err(UnsupportedWorker::Input(card.model_input.clone()));
     }
     if !speaks("Chat") && !speaks("Completions") {
-        return Err(format!("it serves `{}`, not text", card.model_type));
+        return Err(UnsupportedWorker::Output(card.model_type.clone()));
     }
     if let Some(kind) = card.worker_type.as_deref()
         && kind != "aggregated"
     {
-        return Err(format!(
-            "it is a `{kind}` worker; only `aggregated` ones are served"
-        ));
+        return Err(UnsupportedWorker::Role(kind.to_owned()));
     }
     if !card.needs.is_empty() {
-        return Err("it needs other workers to serve a request".to_owned());
+        return Err(UnsupportedWorker::NeedsOthers);
     }
     if let Some(size) = data_parallel_size
         && size > 1
     {
-        return Err(format!(
-            "it has {size} data-parallel ranks; register each rank as a worker of its own"
-        ));
+        return Err(UnsupportedWorker::DataParallel(size));
     }
     if card.kv_cache_block_size == 0 {
-        return Err("it does not say how many tokens a block has".to_owned());
+        return Err(UnsupportedWorker::NoBlockSize);
     }
     Ok(())
 }
 
-/// The longest prompt plus answer. Zero stands for "not said" on this wire.
+/// The longest prompt plus answer. On this wire zero means unknown.
 fn context(card: &ModelCard) -> Option<u32> {
     [
         card.runtime_config.context_length,

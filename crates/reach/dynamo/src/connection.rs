@@ -1,5 +1,5 @@
-//! Connections on which we send requests to a worker's server. Kept between requests: a
-//! connection costs a round trip.
+//! Connections on which requests are sent to a worker's server. Kept between requests, because
+//! a new connection costs a round trip.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use crate::wire::request::{Acknowledgement, acknowledgement_length};
 
 /// How long a worker may take for a connection, or to acknowledge a request.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Connections kept while nobody uses them.
+/// The most idle connections that are kept.
 const MOST_IDLE: usize = 32;
 
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +107,7 @@ impl Connection {
     }
 }
 
-/// An idle connection has nothing to say. One that has was closed, or speaks out of turn.
+/// An idle connection has nothing to read. One that has was closed, or violates the protocol.
 fn is_quiet(stream: &TcpStream) -> bool {
     let read = stream.try_read(&mut [0]);
     matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)

@@ -1,34 +1,34 @@
-//! Who is there, according to a registry: registrations in, joins and leaves out.
+//! Which workers exist, according to a registry: registrations in, joins and leaves out.
 //!
-//! A worker is there once its model card, the endpoint that serves it and, if it can be asked
-//! what it holds, that endpoint too are registered; the three come in any order. Whatever
-//! changes about it afterwards makes it leave and join anew: its card is constant for its life.
+//! A worker joins once its model card, the endpoint that serves it and, if it has one, the
+//! endpoint that dumps its cache are registered; the three come in any order. Any later change
+//! makes it leave and join again, because a worker's card is constant.
 
 use std::collections::BTreeMap;
 
 use contract::{WorkerCard, WorkerId};
 
-use crate::card::{ModelFiles, worker_card};
+use crate::card::{ModelFiles, UnsupportedWorker, worker_card};
 use crate::registration::{self, Address, Endpoint, Model, Registration};
 use crate::wire::DecodeError;
 
-/// What a registry tells.
+/// A change of a registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Update {
-    /// All there is.
+    /// All registrations.
     Snapshot(Vec<(String, Vec<u8>)>),
     Put(String, Vec<u8>),
     Deleted(String),
 }
 
-/// What follows from it.
+/// What follows from a change.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
     Joined(Box<Description>),
     Left(WorkerId),
-    /// A worker to which our requests make no sense, and why. Said once.
-    Refused(WorkerId, String),
-    /// A value that cannot be read, under this key.
+    /// A worker that cannot serve our requests, and why. Returned once.
+    Refused(WorkerId, UnsupportedWorker),
+    /// The value under this key cannot be read.
     Unreadable(String, DecodeError),
 }
 
@@ -39,19 +39,19 @@ pub(crate) struct Description {
     pub files: ModelFiles,
     /// Where requests go.
     pub serving: Address,
-    /// Where to ask what it holds.
+    /// Where to ask for a dump of its cache.
     pub recovery: Option<Address>,
     pub dp_rank: u32,
 }
 
-/// Everything registered, and who follows from it.
+/// Everything registered, and the workers that follow from it.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
     /// Only workers of this namespace; `None` for all.
     namespace: Option<String>,
     registrations: BTreeMap<String, Registration>,
     members: BTreeMap<WorkerId, Description>,
-    refused: BTreeMap<WorkerId, String>,
+    refused: BTreeMap<WorkerId, UnsupportedWorker>,
 }
 
 impl Directory {
@@ -128,9 +128,9 @@ impl Directory {
             .is_none_or(|ours| ours == namespace)
     }
 
-    /// Compares who should be there with who is.
+    /// Compares the workers that should have joined with those that have.
     fn reconsider(&mut self, steps: &mut Vec<Step>) {
-        let (present, refused) = self.present();
+        let Registered { present, refused } = self.registered();
         for (id, description) in &self.members {
             if present.get(id) != Some(description) {
                 steps.push(Step::Left(*id));
@@ -150,7 +150,7 @@ impl Directory {
         self.refused = refused;
     }
 
-    fn present(&self) -> (BTreeMap<WorkerId, Description>, BTreeMap<WorkerId, String>) {
+    fn registered(&self) -> Registered {
         let mut endpoints: BTreeMap<u64, Vec<&Endpoint>> = BTreeMap::new();
         let mut models: Vec<&Model> = Vec::new();
         for registration in self.registrations.values() {
@@ -165,7 +165,7 @@ impl Directory {
                 Registration::Channel(_) | Registration::Source(_) => {}
             }
         }
-        let (mut present, mut refused) = (BTreeMap::new(), BTreeMap::new());
+        let mut workers = Registered::default();
         for model in models {
             if !self.is_ours(&model.name.namespace) {
                 continue;
@@ -174,20 +174,30 @@ impl Directory {
             let own = endpoints.get(&model.instance).map_or(&[][..], |own| own);
             match describe(model, own) {
                 Ok(Some(description)) => {
-                    present.insert(id, description);
+                    workers.present.insert(id, description);
                 }
                 Ok(None) => {}
                 Err(reason) => {
-                    refused.insert(id, reason);
+                    workers.refused.insert(id, reason);
                 }
             }
         }
-        (present, refused)
+        workers
     }
 }
 
-/// `None` while something is still missing.
-fn describe(model: &Model, endpoints: &[&Endpoint]) -> Result<Option<Description>, String> {
+/// The workers of a registry.
+#[derive(Default)]
+struct Registered {
+    present: BTreeMap<WorkerId, Description>,
+    refused: BTreeMap<WorkerId, UnsupportedWorker>,
+}
+
+/// `None` while a registration is still missing.
+fn describe(
+    model: &Model,
+    endpoints: &[&Endpoint],
+) -> Result<Option<Description>, UnsupportedWorker> {
     let Some(serving) = endpoints
         .iter()
         .find(|endpoint| endpoint.name == model.name)
@@ -204,7 +214,7 @@ fn describe(model: &Model, endpoints: &[&Endpoint]) -> Result<Option<Description
         return Ok(None);
     }
     let Some(address) = &serving.address else {
-        return Err(format!("`{}` takes no requests over TCP", serving.name));
+        return Err(UnsupportedWorker::NoTcp(serving.name.clone()));
     };
     Ok(Some(Description {
         card,
@@ -215,8 +225,8 @@ fn describe(model: &Model, endpoints: &[&Endpoint]) -> Result<Option<Description
     }))
 }
 
-/// Whether an endpoint tells what its worker holds: one per publisher since 1.4, one per
-/// rank before.
+/// Whether an endpoint dumps its worker's cache: one per publisher since 1.4, one per rank
+/// before.
 fn answers_for_rank(endpoint: &str, rank: u32) -> bool {
     endpoint.starts_with("worker_kv_query_source_")
         || endpoint

@@ -1,4 +1,4 @@
-//! Where workers register, and what follows for the roster.
+//! Follows a registry of workers and announces them on the roster.
 
 mod etcd_registry;
 mod files;
@@ -17,13 +17,13 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 use transport::{Change, Member, Roster, feed};
 
+use crate::cache_feed::{CacheFeed, Publisher};
 use crate::card::ModelFiles;
-use crate::counts::Counts;
 use crate::directory::{Description, Directory, Step, Update};
 use crate::events::Listeners;
 use crate::link::DynamoLink;
+use crate::metrics::Metrics;
 use crate::responses::Responses;
-use crate::voice::Voice;
 
 use etcd_registry::EtcdRegistry;
 use files::Files;
@@ -54,7 +54,7 @@ impl fmt::Debug for Registry {
 /// What is served, and with which files.
 pub type Models = BTreeMap<ModelName, ModelFiles>;
 
-/// Whatever tells of registrations.
+/// Reads the changes of a registry.
 enum Reader {
     Etcd(EtcdRegistry),
     Files(Files),
@@ -71,20 +71,25 @@ impl Reader {
     }
 }
 
-/// Carries what a registry tells to a roster.
+/// Announces the workers of a registry.
 pub(crate) struct Discovery {
     pub(crate) directory: Directory,
     pub(crate) listeners: Listeners,
     pub(crate) responses: Arc<Responses>,
-    pub(crate) counts: Arc<Counts>,
+    pub(crate) metrics: Metrics,
     pub(crate) clock: Clock,
     pub(crate) roster: Roster,
     pub(crate) models: watch::Sender<Models>,
     pub(crate) tasks: Tasks,
 }
 
-/// Those who are there.
-type Present = HashMap<WorkerId, (Arc<DynamoLink>, Arc<Voice>)>;
+/// A worker that has joined.
+struct Joined {
+    link: Arc<DynamoLink>,
+    cache: Arc<CacheFeed>,
+}
+
+type Workers = HashMap<WorkerId, Joined>;
 
 impl Discovery {
     /// Runs until it is dropped.
@@ -97,7 +102,7 @@ impl Discovery {
                 Reader::Pods(Pods::new(&client, &namespace, &self.tasks))
             }
         };
-        let mut present = Present::new();
+        let mut workers = Workers::new();
         let mut epoch = 0;
         loop {
             let update = reader.next().await;
@@ -107,69 +112,79 @@ impl Discovery {
                 match step {
                     Step::Joined(description) => {
                         epoch += 1;
-                        self.join(*description, epoch, &mut present).await;
+                        self.join(*description, epoch, &mut workers).await;
                     }
-                    Step::Left(worker) => self.leave(worker, &mut present).await,
+                    Step::Left(worker) => self.leave(worker, &mut workers).await,
                     Step::Refused(worker, reason) => {
-                        warn!(%worker, reason, "dynamo worker refused");
+                        warn!(%worker, %reason, "dynamo worker refused");
                     }
                     Step::Unreadable(key, error) => {
-                        self.counts.unreadable_registration();
-                        warn!(key, %error, "registration not understood");
+                        self.metrics.unreadable_registrations.inc();
+                        warn!(key, %error, "registration cannot be read");
                     }
                 }
             }
-            self.tell_models();
+            self.publish_models();
         }
     }
 
-    async fn join(&self, description: Description, epoch: u64, present: &mut Present) {
+    async fn join(&self, description: Description, epoch: u64, workers: &mut Workers) {
         let card = description.card.clone();
         let worker = card.id;
         info!(%worker, name = card.name, address = description.serving.host, "dynamo worker found");
-        let (publisher, feed) = feed(self.clock);
-        let identity = (worker, description.dp_rank);
-        let counts = Arc::clone(&self.counts);
-        let voice = Arc::new(Voice::new(identity, epoch, publisher, counts));
+        let (sender, feed) = feed(self.clock);
+        let publisher = Publisher {
+            worker,
+            dp_rank: description.dp_rank,
+            epoch,
+        };
+        let cache = Arc::new(CacheFeed::new(publisher, sender, self.metrics.clone()));
         self.listeners
-            .choir()
+            .feeds()
             .write()
-            .insert(worker, Arc::clone(&voice));
+            .insert(worker, Arc::clone(&cache));
         let responses = Arc::clone(&self.responses);
-        let link = Arc::new(DynamoLink::new(description, responses, Arc::clone(&voice)));
-        present.insert(worker, (Arc::clone(&link), voice));
+        let link = Arc::new(DynamoLink::new(description, responses, Arc::clone(&cache)));
+        let joined = Joined {
+            link: Arc::clone(&link),
+            cache,
+        };
+        workers.insert(worker, joined);
         let member = Member {
             card,
             link,
             feed,
-            // Whatever it holds, it said before we listened.
+            // It published what it holds before we listened.
             warm: true,
             lease: None,
         };
         self.roster.announce(Change::Joined(member)).await;
     }
 
-    async fn leave(&self, worker: WorkerId, present: &mut Present) {
-        let Some((link, voice)) = present.remove(&worker) else {
+    async fn leave(&self, worker: WorkerId, workers: &mut Workers) {
+        let Some(Joined { link, cache }) = workers.remove(&worker) else {
             return;
         };
         info!(%worker, "dynamo worker gone");
         link.leave();
-        self.listeners.choir().write().remove(&worker);
-        // In this order, so that the feed's end is no surprise.
+        self.listeners.feeds().write().remove(&worker);
+        // In this order, so that the end of the feed does not count as a failure.
         self.roster.announce(Change::Left(worker)).await;
-        voice.fall_silent();
+        cache.close();
     }
 
-    fn tell_models(&self) {
+    fn publish_models(&self) {
         let members = self.directory.members();
         let models: Models = members
             .map(|member| (member.card.model.clone(), member.files.clone()))
             .collect();
-        self.models.send_if_modified(|told| {
-            let differs = *told != models;
-            *told = models;
+        self.models.send_if_modified(|current| {
+            let differs = *current != models;
+            *current = models;
             differs
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

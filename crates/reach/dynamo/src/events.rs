@@ -1,7 +1,8 @@
 //! Cache events over ZeroMQ: who publishes them, and to whose feed they belong.
 //!
-//! Not every version says which worker a publisher speaks for, but every event does. So all
-//! channels are heard and events are handed on by the worker that they name.
+//! Not every version registers which worker a publisher belongs to, but every event names its
+//! worker. So all channels are subscribed, and each event goes to the feed of the worker that
+//! it names.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,42 +15,42 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use zmtp::{Error, Message, Subscriber};
 
-use crate::counts::Counts;
-use crate::voice::Voice;
+use crate::cache_feed::CacheFeed;
+use crate::metrics::Metrics;
 use crate::wire::event;
 
 /// Before another attempt to reach a publisher.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Until a publisher has taken note of a subscription, which it does not confirm.
+/// Time for a publisher to process a subscription, which it does not confirm.
 const SETTLING: Duration = Duration::from_millis(200);
 
 /// The largest message that is read: a frame of the largest size and what comes before it.
 const LARGEST_MESSAGE: usize = event::LARGEST_FRAME + 1024;
 
-/// The voices of all members.
-pub(crate) type Choir = Arc<RwLock<HashMap<WorkerId, Arc<Voice>>>>;
+/// The feeds of all workers that have joined.
+pub(crate) type Feeds = Arc<RwLock<HashMap<WorkerId, Arc<CacheFeed>>>>;
 
 /// Listens to a changing set of channels.
 #[derive(Debug)]
 pub(crate) struct Listeners {
-    choir: Choir,
-    counts: Arc<Counts>,
+    feeds: Feeds,
+    metrics: Metrics,
     tasks: Tasks,
     channels: HashMap<String, CancellationToken>,
 }
 
 impl Listeners {
-    pub(crate) fn new(counts: Arc<Counts>, tasks: Tasks) -> Self {
+    pub(crate) fn new(metrics: Metrics, tasks: Tasks) -> Self {
         Self {
-            choir: Choir::default(),
-            counts,
+            feeds: Feeds::default(),
+            metrics,
             tasks,
             channels: HashMap::new(),
         }
     }
 
-    pub(crate) fn choir(&self) -> &Choir {
-        &self.choir
+    pub(crate) fn feeds(&self) -> &Feeds {
+        &self.feeds
     }
 
     /// Listens to these channels and to no others.
@@ -68,37 +69,37 @@ impl Listeners {
                 let listener = Listener {
                     address: address.clone(),
                     worker: *worker,
-                    choir: Arc::clone(&self.choir),
-                    counts: Arc::clone(&self.counts),
+                    feeds: Arc::clone(&self.feeds),
+                    metrics: self.metrics.clone(),
                 };
                 self.tasks.spawn(async move {
                     stop.run_until_cancelled(listener.run()).await;
                 });
             }
         }
-        self.counts.channels(self.channels.len());
+        self.metrics.event_channels.set(self.channels.len() as f64);
     }
 }
 
 struct Listener {
     address: String,
-    /// Whose events are published there, if that was known when we began to listen.
+    /// Whose events are published there, if that was known at the start.
     worker: Option<WorkerId>,
-    choir: Choir,
-    counts: Arc<Counts>,
+    feeds: Feeds,
+    metrics: Metrics,
 }
 
 impl Listener {
-    /// Listens for ever. What was missed between two connections shows as a gap.
+    /// Listens forever. What is missed between two connections shows as a gap.
     async fn run(self) {
         loop {
             match self.listen().await {
                 Ok(()) => {}
                 Err(error) => {
                     if let Error::Violation(_) = error {
-                        self.counts.unreadable_event();
+                        self.metrics.unreadable_events.inc();
                     }
-                    warn!(channel = self.address, %error, "no cache events to be had");
+                    warn!(channel = self.address, %error, "cannot receive cache events");
                 }
             }
             tokio::time::sleep(PAUSE).await;
@@ -113,41 +114,41 @@ impl Listener {
         let mut settled = false;
         loop {
             tokio::select! {
-                message = subscriber.next() => self.hear(&message?),
+                message = subscriber.next() => self.receive(&message?),
                 () = &mut settling, if !settled => {
                     settled = true;
-                    self.make_up();
+                    self.catch_up();
                 }
             }
         }
     }
 
-    /// A worker that joined before we listened may have said something in between.
-    fn make_up(&self) {
-        let choir = self.choir.read();
-        if let Some(voice) = self.worker.and_then(|worker| choir.get(&worker)) {
-            voice.doubt();
+    /// A worker that joined before we listened may have published events in between.
+    fn catch_up(&self) {
+        let feeds = self.feeds.read();
+        if let Some(feed) = self.worker.and_then(|worker| feeds.get(&worker)) {
+            feed.request_snapshot();
         }
     }
 
-    fn hear(&self, message: &Message) {
+    fn receive(&self, message: &Message) {
         // Topic, publisher, number, frame; the first three are in the frame too.
         let events = match message.get(3) {
             Some(frame) if message.len() == 4 => event::decode(frame),
-            Some(_) | None => return self.counts.unreadable_event(),
+            Some(_) | None => return self.metrics.unreadable_events.inc(),
         };
         let events = match events {
             Ok(events) => events,
             Err(error) => {
-                debug!(channel = self.address, %error, "cache event not understood");
-                return self.counts.unreadable_event();
+                debug!(channel = self.address, %error, "cache event cannot be read");
+                return self.metrics.unreadable_events.inc();
             }
         };
-        let choir = self.choir.read();
+        let feeds = self.feeds.read();
         for event in &events {
-            match choir.get(&WorkerId(event.worker_id)) {
-                Some(voice) => voice.hear(event),
-                None => self.counts.event_of_stranger(),
+            match feeds.get(&WorkerId(event.worker_id)) {
+                Some(feed) => feed.receive(event),
+                None => self.metrics.unknown_worker_events.inc(),
             }
         }
     }

@@ -16,7 +16,7 @@ const READ: usize = 16 << 10;
 /// Why no frame came.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FrameError {
-    #[error("connection lost: {0}")]
+    #[error("the connection broke: {0}")]
     Lost(#[from] io::Error),
     #[error("the worker closed the connection")]
     Closed,
@@ -66,9 +66,9 @@ impl Incoming {
         std::future::poll_fn(|context| self.poll_frame(context, limit, &read)).await
     }
 
-    /// Sends what fits without waiting: a farewell, which is short.
-    pub(crate) fn say(&self, bytes: &[u8]) {
-        // If it does not fit, closing the connection says the same.
+    /// Sends what can be written without waiting; enough for the short frame that cancels.
+    pub(crate) fn try_send(&self, bytes: &[u8]) {
+        // If it cannot be written, closing the connection has the same effect.
         let _ = self.stream.try_write(bytes);
     }
 

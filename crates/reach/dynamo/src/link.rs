@@ -14,19 +14,19 @@ use transport::{LinkFuture, WorkerLink};
 use uuid::Uuid;
 
 use crate::answer::{Answer, fault};
+use crate::cache_feed::CacheFeed;
 use crate::connection::{Connection, Connections, SendError};
 use crate::directory::Description;
 use crate::incoming::{FrameError, Incoming};
 use crate::registration::Address;
-use crate::responses::{Expected, Responses};
+use crate::responses::{PendingAnswer, Responses};
 use crate::source::AnswerSource;
-use crate::voice::Voice;
 use crate::wire::engine::Answer as Received;
-use crate::wire::query::{self, Holdings};
+use crate::wire::query::{self, DumpReply};
 use crate::wire::request::Acknowledgement;
 use crate::wire::{Codec, control, engine, request};
 
-/// From the acknowledgement until the worker has connected back. It does so before it
+/// From the acknowledgement until the worker has connected back, which it does before it
 /// computes anything.
 const CALL_BACK_PATIENCE: Duration = Duration::from_secs(10);
 /// For a dump of everything.
@@ -40,7 +40,7 @@ pub(crate) struct DynamoLink {
     serving: Connections,
     recovery: Option<Connections>,
     responses: Arc<Responses>,
-    voice: Arc<Voice>,
+    cache: Arc<CacheFeed>,
     gone: AtomicBool,
 }
 
@@ -48,7 +48,7 @@ impl DynamoLink {
     pub(crate) fn new(
         description: Description,
         responses: Arc<Responses>,
-        voice: Arc<Voice>,
+        cache: Arc<CacheFeed>,
     ) -> Self {
         let connections = |address: &Address| Connections::new(&address.host);
         Self {
@@ -57,12 +57,12 @@ impl DynamoLink {
             recovery: description.recovery.as_ref().map(connections),
             description,
             responses,
-            voice,
+            cache,
             gone: AtomicBool::new(false),
         }
     }
 
-    /// Refuses everything from now on. What runs goes on.
+    /// Refuses new requests. Running ones continue.
     pub(crate) fn leave(&self) {
         self.gone.store(true, Ordering::Relaxed);
     }
@@ -70,7 +70,7 @@ impl DynamoLink {
     async fn start(&self, generate: GenerateRequest) -> Result<TokenStream, LinkError> {
         let worker = self.worker;
         if generate.hash_seed != HashSeed::BASE {
-            // It would share the cache that the client wants to have apart.
+            // The worker would share a cache that the client wants to keep apart.
             let detail = "a dynamo worker keeps no separate cache for a salt or an adapter";
             let detail = detail.to_owned();
             return Err(LinkError::Refused { worker, detail });
@@ -88,13 +88,13 @@ impl DynamoLink {
         Ok(TokenStream::from_source(source))
     }
 
-    /// Prompt tokens that the worker's own events say it holds. It leaves the last token to
-    /// be computed, as engines do: somebody has to produce the first token of the answer.
+    /// Prompt tokens that the worker holds, according to its events. The last token is always
+    /// computed, because the first of the answer follows from it.
     fn held_tokens(&self, generate: &GenerateRequest) -> u32 {
         let card = &self.description.card;
         let (block_size, lookahead) = (card.block_size as usize, card.hashing.lookahead as usize);
         let chain = block_chain_ahead(&generate.prompt, block_size, lookahead, HashSeed::BASE);
-        let held = self.voice.leading_blocks(&chain) * block_size;
+        let held = self.cache.leading_blocks(&chain) * block_size;
         let most = generate.prompt.len().saturating_sub(1) / block_size * block_size;
         u32::try_from(held.min(most)).unwrap_or(u32::MAX)
     }
@@ -108,7 +108,7 @@ impl DynamoLink {
         body: &[u8],
     ) -> Result<Incoming, LinkError> {
         if self.gone.load(Ordering::Relaxed) {
-            return Err(self.unreachable("it has left"));
+            return Err(self.unreachable("the worker has left"));
         }
         let question = Question { path, codec, body };
         let mut expected = self.send(connections, &question).await?;
@@ -124,7 +124,7 @@ impl DynamoLink {
             Ok(Err(error)) => Err(self.unreachable(error)),
             Err(_) => {
                 let detail = format!(
-                    "it took the request and did not call back within {CALL_BACK_PATIENCE:?}; it has to reach the address that it was given (--dynamo-listen, --dynamo-advertise)"
+                    "it accepted the request and did not connect back within {CALL_BACK_PATIENCE:?}; it must be able to reach the address that it was given (--dynamo-listen, --dynamo-advertise)"
                 );
                 Err(self.unreachable(detail))
             }
@@ -137,7 +137,7 @@ impl DynamoLink {
         &self,
         connections: &Connections,
         question: &Question<'_>,
-    ) -> Result<Expected, LinkError> {
+    ) -> Result<PendingAnswer, LinkError> {
         let unreachable = |error: SendError| self.unreachable(error);
         let connection = connections.get().await.map_err(unreachable)?;
         let used = connection.used;
@@ -156,10 +156,13 @@ impl DynamoLink {
         connections: &Connections,
         mut connection: Connection,
         question: &Question<'_>,
-    ) -> Result<Result<Expected, LinkError>, SendError> {
+    ) -> Result<Result<PendingAnswer, LinkError>, SendError> {
         let expected = self.responses.expect(connection.own_address()?);
-        let answer_to = (expected.address.as_str(), expected.subject.as_str());
-        // A name of ours: the client's is not trusted to be unique.
+        let answer_to = control::AnswerTo {
+            address: &expected.address,
+            subject: &expected.subject,
+        };
+        // An id of ours, because the client's may not be unique.
         let id = Uuid::new_v4().to_string();
         let payload = control::request(&id, answer_to, question.codec, question.body);
         let bytes = request::encode(question.path, &payload)?;
@@ -178,10 +181,10 @@ impl DynamoLink {
     async fn dump(&self) -> Result<KvSnapshot, LinkError> {
         let (Some(address), Some(connections)) = (&self.description.recovery, &self.recovery)
         else {
-            // It publishes no events either, so nothing is what is known of it.
-            return Ok(self.voice.restore(&[], 0));
+            // It publishes no events either, so nothing is known about its cache.
+            return Ok(self.cache.restore(&[], 0));
         };
-        self.voice.await_dump();
+        self.cache.await_dump();
         let Description { dp_rank, .. } = self.description;
         let body = query::everything(self.worker.0, dp_rank, address.codec);
         let mut incoming = self
@@ -189,27 +192,29 @@ impl DynamoLink {
             .await?;
         loop {
             let read = |frame: crate::wire::two_part::Frame<'_>| {
-                query::holdings(frame.body, address.codec)
+                query::dump_reply(frame.body, address.codec)
             };
             let frame = incoming.frame(query::LARGEST_DUMP, read).await;
-            let holdings = match frame.map_err(|error| self.unreachable(error))? {
-                Ok(Received::Data(holdings)) => holdings,
+            let reply = match frame.map_err(|error| self.unreachable(error))? {
+                Ok(Received::Data(reply)) => reply,
                 Ok(Received::Nothing) => continue,
-                Ok(Received::End) => return Err(self.unreachable("the dump is empty")),
+                Ok(Received::End) => return Err(self.unreachable("the worker sent no dump")),
                 Ok(Received::Error { message, .. }) => return Err(self.unreachable(message)),
                 Err(error) => return Err(self.unreachable(error)),
             };
-            let detail = match holdings {
-                Holdings::TreeDump {
+            let detail = match reply {
+                DumpReply::TreeDump {
                     events,
                     last_event_id,
                 }
-                | Holdings::Events {
+                | DumpReply::Events {
                     events,
                     last_event_id,
-                } => return Ok(self.voice.restore(&events, last_event_id)),
-                Holdings::TreeDumpFailed { message } | Holdings::Error(message) => message,
-                Holdings::TooNew {} | Holdings::InvalidRange {} => "it has no dump".to_owned(),
+                } => return Ok(self.cache.restore(&events, last_event_id)),
+                DumpReply::TreeDumpFailed { message } | DumpReply::Error(message) => message,
+                DumpReply::TooNew {} | DumpReply::InvalidRange {} => {
+                    "the worker has no dump".to_owned()
+                }
             };
             return Err(self.unreachable(detail));
         }
@@ -223,14 +228,14 @@ impl DynamoLink {
     }
 }
 
-/// What is sent, and where.
+/// A request as it is sent.
 struct Question<'a> {
     path: &'a str,
     codec: Codec,
     body: &'a [u8],
 }
 
-/// The rest of an answer that was complete before.
+/// The rest of an answer that is already complete.
 fn complete(worker: WorkerId) -> TokenStream {
     let (mut sender, stream) = token_stream(worker);
     sender.send(TokenChunk {
@@ -245,8 +250,8 @@ impl WorkerLink for DynamoLink {
         Box::pin(self.start(request))
     }
 
-    /// Asked by whoever receives the feed, and by nobody else: batches that are published
-    /// until it is answered are empty, and only the answer makes up for that.
+    /// Only the receiver of the feed may ask: batches that are published until the reply are
+    /// empty, and only the reply contains what they lack.
     fn snapshot(&self) -> LinkFuture<'_, KvSnapshot> {
         Box::pin(async {
             match timeout(DUMP_PATIENCE, self.dump()).await {
@@ -257,7 +262,7 @@ impl WorkerLink for DynamoLink {
     }
 
     fn reset_cache(&self) -> LinkFuture<'_, ()> {
-        let error = self.unreachable("a dynamo worker offers no way to forget its cache");
+        let error = self.unreachable("a dynamo worker has no way to clear its cache");
         Box::pin(async { Err(error) })
     }
 }

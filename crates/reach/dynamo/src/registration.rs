@@ -1,7 +1,7 @@
-//! What a Dynamo worker writes into a registry, whichever registry it is.
+//! What a Dynamo worker registers, in any kind of registry.
 //!
-//! Keys differ between versions; values carry a type and everything that matters, so a key
-//! is only a name under which a value appears and vanishes.
+//! Keys differ between versions. Values carry their type and everything that matters, so a key
+//! only says which value appears and vanishes.
 
 use std::fmt;
 
@@ -12,18 +12,18 @@ use crate::wire::{Codec, DecodeError, event};
 /// The largest value worth reading: etcd takes no larger one.
 pub const LARGEST_VALUE: usize = 2 << 20;
 
-/// A registered thing that we care about.
+/// A registration that is relevant to us.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Registration {
     Endpoint(Endpoint),
     Model(Box<Model>),
     /// Where cache events are published.
     Channel(Channel),
-    /// For whom they are published. Not every version tells.
+    /// Whose events they are. Not every version registers it.
     Source(Source),
 }
 
-/// Something that takes requests.
+/// An endpoint that takes requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub name: EndpointName,
@@ -74,7 +74,7 @@ pub struct Model {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Channel {
     pub namespace: Option<String>,
-    /// The first versions name a publisher like its worker.
+    /// In the first versions, the id of its worker.
     pub publisher: u64,
     /// `tcp://host:port`
     pub address: String,
@@ -86,7 +86,7 @@ pub struct Source {
     pub worker: u64,
 }
 
-/// What a model card says, as far as we read it.
+/// The fields of a model card that are read.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct ModelCard {
     pub display_name: String,

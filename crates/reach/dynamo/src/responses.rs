@@ -1,12 +1,12 @@
 //! Where workers answer: one port, to which they connect once per request.
 //!
 //! A connection counts only if it begins by naming a request that is waiting. The names are
-//! random and told to nobody but the worker that was asked, so whoever else reaches the port
-//! can neither answer for a worker nor learn anything; it is shown out and counted. Nor can it
-//! keep workers out by connecting and saying nothing: when the door is crowded, the address
-//! with most connections that are silent loses its oldest, and a worker speaks at once.
+//! random and known only to the worker that was asked, so that nobody else who reaches the port
+//! can answer for a worker or learn anything; such a connection is closed and counted. Nor can
+//! anybody keep workers out by silent connections: if there are too many, the address with the
+//! most of them loses its oldest, and a worker names its request at once.
 
-mod door;
+mod pending;
 
 use std::collections::HashMap;
 use std::io;
@@ -22,16 +22,16 @@ use tokio::time::timeout;
 use tracing::{debug, warn};
 use uuid::Uuid;
 
-use self::door::Door;
-use crate::counts::Counts;
+use self::pending::PendingConnections;
 use crate::incoming::Incoming;
+use crate::metrics::Metrics;
 use crate::wire::control;
 
-/// How long a connection may take to say whom it answers.
+/// How long a connection may take to name its request.
 const GREETING_PATIENCE: Duration = Duration::from_secs(5);
-/// Connections that have not said so yet.
+/// The most connections that have not done so yet.
 const MOST_GREETINGS: usize = 512;
-/// After a failure to accept: out of file handles, most likely.
+/// After a failure to accept, which most likely means too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 type Waiting = Arc<Mutex<HashMap<String, oneshot::Sender<Incoming>>>>;
@@ -40,29 +40,29 @@ type Waiting = Arc<Mutex<HashMap<String, oneshot::Sender<Incoming>>>>;
 #[derive(Debug)]
 pub(crate) struct Responses {
     port: u16,
-    /// The host that workers are told; `None` for the one by which we reach them.
+    /// The host that workers connect to; `None` for the address from which we reach them.
     advertise: Option<String>,
     waiting: Waiting,
 }
 
 impl Responses {
-    /// Listens until `stop`.
+    /// Listens until `tasks` stop.
     pub(crate) async fn listen(
         address: SocketAddr,
         advertise: Option<String>,
-        counts: Arc<Counts>,
+        metrics: Metrics,
         tasks: &Tasks,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let port = listener.local_addr()?.port();
         let waiting = Waiting::default();
-        let reception = Reception {
+        let acceptor = Acceptor {
             waiting: Arc::clone(&waiting),
-            door: Arc::new(Mutex::new(Door::new(MOST_GREETINGS))),
-            counts,
+            pending: Arc::new(Mutex::new(PendingConnections::new(MOST_GREETINGS))),
+            metrics,
             tasks: tasks.clone(),
         };
-        tasks.spawn(reception.run(listener));
+        tasks.spawn(acceptor.run(listener));
         Ok(Self {
             port,
             advertise,
@@ -70,8 +70,8 @@ impl Responses {
         })
     }
 
-    /// A place for one answer. `own` is the address by which the worker is reached.
-    pub(crate) fn expect(&self, own: IpAddr) -> Expected {
+    /// Prepares for one answer. `own` is our address on the connection to the worker.
+    pub(crate) fn expect(&self, own: IpAddr) -> PendingAnswer {
         let subject = Uuid::new_v4().to_string();
         let (sender, answer) = oneshot::channel();
         self.waiting.lock().insert(subject.clone(), sender);
@@ -79,7 +79,7 @@ impl Responses {
             (Some(host), _) => format!("{host}:{}", self.port),
             (None, own) => SocketAddr::new(own, self.port).to_string(),
         };
-        Expected {
+        PendingAnswer {
             address,
             subject,
             answer,
@@ -88,50 +88,50 @@ impl Responses {
     }
 }
 
-/// An answer that has not come yet. Dropped, it is not expected any more.
+/// An answer that has not arrived yet. No longer expected once this is dropped.
 #[derive(Debug)]
-pub(crate) struct Expected {
+pub(crate) struct PendingAnswer {
     pub(crate) address: String,
     pub(crate) subject: String,
     answer: oneshot::Receiver<Incoming>,
     waiting: Waiting,
 }
 
-impl Expected {
+impl PendingAnswer {
     /// The connection, once the worker has opened it; `None` if we stopped listening.
     pub(crate) async fn answer(&mut self) -> Option<Incoming> {
         (&mut self.answer).await.ok()
     }
 }
 
-impl Drop for Expected {
+impl Drop for PendingAnswer {
     fn drop(&mut self) {
         self.waiting.lock().remove(&self.subject);
     }
 }
 
 #[derive(Clone)]
-struct Reception {
+struct Acceptor {
     waiting: Waiting,
-    door: Arc<Mutex<Door>>,
-    counts: Arc<Counts>,
+    pending: Arc<Mutex<PendingConnections>>,
+    metrics: Metrics,
     tasks: Tasks,
 }
 
-impl Reception {
+impl Acceptor {
     async fn run(self, listener: TcpListener) {
         while let Some(accepted) = self.tasks.stop.run_until_cancelled(listener.accept()).await {
             match accepted {
                 Ok((stream, from)) => {
-                    let guest = self.clone();
-                    let (place, shown_out) = self.door.lock().enter(from.ip());
+                    let acceptor = self.clone();
+                    let (id, evicted) = self.pending.lock().add(from.ip());
                     self.tasks.spawn(async move {
                         tokio::select! {
-                            () = guest.greet(stream, from) => {}
-                            () = shown_out.cancelled() => guest.counts.refused_stream(),
-                            () = guest.tasks.stop.cancelled() => {}
+                            () = acceptor.identify(stream, from) => {}
+                            () = evicted.cancelled() => acceptor.metrics.refused_streams.inc(),
+                            () = acceptor.tasks.stop.cancelled() => {}
                         }
-                        guest.door.lock().leave(place);
+                        acceptor.pending.lock().remove(id);
                     });
                 }
                 Err(error) => {
@@ -142,8 +142,9 @@ impl Reception {
         }
     }
 
-    async fn greet(&self, stream: TcpStream, from: SocketAddr) {
-        // Chunks are small and wanted at once.
+    /// Hands the connection to the request that it names, or closes it.
+    async fn identify(&self, stream: TcpStream, from: SocketAddr) {
+        // Chunks are small and must not wait for more.
         let _ = stream.set_nodelay(true);
         let mut incoming = Incoming::new(stream);
         let greeting = incoming.frame(control::LARGEST_HEADER, |frame| {
@@ -156,10 +157,10 @@ impl Reception {
         let expected = subject.and_then(|subject| self.waiting.lock().remove(&subject));
         let Some(expected) = expected else {
             debug!(%from, "connection to the response port answers no request");
-            self.counts.refused_stream();
+            self.metrics.refused_streams.inc();
             return;
         };
-        // Fails only if the request was given up just now.
+        // Fails only if the request was cancelled just now.
         let _ = expected.send(incoming);
     }
 }
@@ -173,7 +174,7 @@ mod tests {
     use super::*;
     use crate::wire::two_part;
 
-    /// Connects, says something, and waits until it is shown out or taken.
+    /// Connects and sends a header.
     async fn connect(responses: &Responses, header: &str) -> TcpStream {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, responses.port))
             .await
@@ -183,7 +184,7 @@ mod tests {
         stream
     }
 
-    async fn is_shown_out(mut stream: TcpStream) -> bool {
+    async fn is_closed(mut stream: TcpStream) -> bool {
         stream.read(&mut [0]).await.is_ok_and(|read| read == 0)
     }
 
@@ -193,9 +194,10 @@ mod tests {
 
     #[tokio::test]
     async fn silent_connections_keep_no_worker_out() {
-        let (counts, tasks) = (Arc::new(Counts::default()), Tasks::new());
+        let (registry, tasks) = (telemetry::Registry::new(), Tasks::new());
         let own = IpAddr::from(Ipv4Addr::LOCALHOST);
-        let listening = Responses::listen((own, 0).into(), None, Arc::clone(&counts), &tasks);
+        let metrics = Metrics::new(&registry);
+        let listening = Responses::listen((own, 0).into(), None, metrics, &tasks);
         let responses = listening.await.unwrap();
         let mut silent = Vec::new();
         for _ in 0..MOST_GREETINGS + 20 {
@@ -207,15 +209,16 @@ mod tests {
         let _worker = connect(&responses, &good).await;
         let answered = timeout(GREETING_PATIENCE / 2, expected.answer()).await;
         assert!(answered.is_ok_and(|answer| answer.is_some()));
-        assert!(is_shown_out(silent.swap_remove(0)).await, "the oldest");
+        assert!(is_closed(silent.swap_remove(0)).await, "the oldest");
         tasks.finish().await;
     }
 
     #[tokio::test]
     async fn only_a_stream_that_names_a_waiting_request_counts() {
-        let (counts, tasks) = (Arc::new(Counts::default()), Tasks::new());
+        let (registry, tasks) = (telemetry::Registry::new(), Tasks::new());
         let own = IpAddr::from(Ipv4Addr::LOCALHOST);
-        let listening = Responses::listen((own, 0).into(), None, Arc::clone(&counts), &tasks);
+        let metrics = Metrics::new(&registry);
+        let listening = Responses::listen((own, 0).into(), None, metrics, &tasks);
         let responses = listening.await.unwrap();
         let mut expected = responses.expect(own);
         assert_eq!(expected.address, format!("127.0.0.1:{}", responses.port));
@@ -227,11 +230,13 @@ mod tests {
         ];
         for header in &refused {
             assert!(
-                is_shown_out(connect(&responses, header).await).await,
+                is_closed(connect(&responses, header).await).await,
                 "{header}"
             );
         }
-        assert_eq!(counts.tally().refused_streams, refused.len() as u64);
+        let line = format!("homing_dynamo_refused_streams_total {}\n", refused.len());
+        let page = registry.render(Duration::ZERO);
+        assert!(page.contains(&line), "{page}");
 
         let good = greeting(&expected.subject, "response");
         let mut stream = connect(&responses, &good).await;
@@ -242,11 +247,11 @@ mod tests {
         assert_eq!(body.unwrap(), b"body");
 
         // A name is good for one answer, and only while somebody waits for it.
-        assert!(is_shown_out(connect(&responses, &good).await).await);
+        assert!(is_closed(connect(&responses, &good).await).await);
         let given_up = responses.expect(own);
         let late = greeting(&given_up.subject, "response");
         drop(given_up);
-        assert!(is_shown_out(connect(&responses, &late).await).await);
+        assert!(is_closed(connect(&responses, &late).await).await);
         tasks.finish().await;
     }
 }

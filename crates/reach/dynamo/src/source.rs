@@ -1,11 +1,11 @@
-//! A worker's answer as it is read: frames in, chunks out. Dropping it cancels the request.
+//! A worker's answer as it arrives: frames in, chunks out. Dropping it cancels the request.
 
 use std::task::{Context, Poll, ready};
 
 use contract::{ChunkSource, LinkError, TokenChunk};
 use tokio::time::Instant;
 
-use crate::answer::{Answer, Turn};
+use crate::answer::{Answer, Progress};
 use crate::incoming::{FrameError, Incoming};
 use crate::wire::engine::{LARGEST_OUTPUT, Output};
 use crate::wire::{Codec, DecodeError, control, engine};
@@ -16,8 +16,8 @@ pub(crate) struct AnswerSource {
     codec: Codec,
     answer: Answer,
     began: Instant,
-    /// The last chunk, while the worker takes its leave: it comes right behind, and a
-    /// connection that is closed before counts as a cancellation there.
+    /// The last chunk, until the worker's end marker has arrived. It follows at once, and the
+    /// worker counts a connection that is closed before it as a cancellation.
     last: Option<TokenChunk>,
     /// Nothing more is to be read.
     over: bool,
@@ -25,8 +25,8 @@ pub(crate) struct AnswerSource {
     finished: bool,
 }
 
-enum Heard {
-    Frame(Result<engine::Answer<Output>, DecodeError>),
+enum ResponseFrame {
+    Output(Result<engine::Answer<Output>, DecodeError>),
     Sentinel,
 }
 
@@ -43,35 +43,40 @@ impl AnswerSource {
         }
     }
 
-    fn poll_heard(&mut self, context: &mut Context<'_>) -> Poll<Result<Heard, FrameError>> {
+    fn poll_response(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<ResponseFrame, FrameError>> {
         let codec = self.codec;
         self.incoming.poll_frame(context, LARGEST_OUTPUT, |frame| {
             if control::is_sentinel(frame.header) {
-                Heard::Sentinel
+                ResponseFrame::Sentinel
             } else {
-                Heard::Frame(engine::output(frame.body, codec))
+                ResponseFrame::Output(engine::output(frame.body, codec))
             }
         })
     }
 
-    fn take(&mut self, heard: Result<Heard, FrameError>) -> Turn {
-        match heard {
-            Ok(Heard::Frame(Ok(frame))) => {
+    fn take(&mut self, response: Result<ResponseFrame, FrameError>) -> Progress {
+        match response {
+            Ok(ResponseFrame::Output(Ok(frame))) => {
                 let says_so = matches!(&frame, engine::Answer::Data(output)
                     if output.finish_reason.is_some());
                 self.finished |= says_so;
                 self.answer.take(frame, self.began.elapsed())
             }
-            Ok(Heard::Sentinel) => self.answer.take(engine::Answer::End, self.began.elapsed()),
-            Ok(Heard::Frame(Err(error))) => Turn::Fail(self.answer.broken(error)),
-            Err(error) => Turn::Fail(self.answer.broken(error)),
+            Ok(ResponseFrame::Sentinel) => {
+                self.answer.take(engine::Answer::End, self.began.elapsed())
+            }
+            Ok(ResponseFrame::Output(Err(error))) => Progress::Fail(self.answer.broken(error)),
+            Err(error) => Progress::Fail(self.answer.broken(error)),
         }
     }
 
-    /// Waits until the worker has taken its leave, or has gone without.
-    fn poll_farewell(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        while let Heard::Frame(_) = match ready!(self.poll_heard(context)) {
-            Ok(heard) => heard,
+    /// Waits for the worker's end marker, or for the end of the connection.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        while let ResponseFrame::Output(_) = match ready!(self.poll_response(context)) {
+            Ok(response) => response,
             Err(_) => return Poll::Ready(()),
         } {}
         Poll::Ready(())
@@ -85,26 +90,26 @@ impl ChunkSource for AnswerSource {
     ) -> Poll<Option<Result<TokenChunk, LinkError>>> {
         loop {
             if self.last.is_some() {
-                ready!(self.poll_farewell(context));
+                ready!(self.poll_end(context));
                 self.over = true;
                 return Poll::Ready(self.last.take().map(Ok));
             }
             if self.over {
                 return Poll::Ready(None);
             }
-            let heard = ready!(self.poll_heard(context));
-            match self.take(heard) {
-                // Whatever it sent, it is alive.
-                Turn::Wait => return Poll::Ready(Some(Ok(TokenChunk::keep_alive()))),
-                Turn::Chunk(chunk) if chunk.finish.is_some() && self.finished => {
+            let response = ready!(self.poll_response(context));
+            match self.take(response) {
+                // Any frame shows that the worker is alive.
+                Progress::Wait => return Poll::Ready(Some(Ok(TokenChunk::keep_alive()))),
+                Progress::Chunk(chunk) if chunk.finish.is_some() && self.finished => {
                     self.last = Some(chunk);
                 }
-                // An end that we found ourselves: the worker would go on.
-                Turn::Chunk(chunk) => {
+                // The limits are reached: the worker would go on.
+                Progress::Chunk(chunk) => {
                     self.over = chunk.finish.is_some();
                     return Poll::Ready(Some(Ok(chunk)));
                 }
-                Turn::Fail(error) => {
+                Progress::Fail(error) => {
                     self.over = true;
                     return Poll::Ready(Some(Err(error)));
                 }
@@ -116,7 +121,7 @@ impl ChunkSource for AnswerSource {
 impl Drop for AnswerSource {
     fn drop(&mut self) {
         if !self.finished {
-            self.incoming.say(&control::kill());
+            self.incoming.try_send(&control::kill());
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Dynamo's bytes: what is sent to its workers and what comes from them.
 //!
 //! Every decoder here is a function from bytes to a value or a [`DecodeError`]. None of them
-//! panics, waits or reserves memory because a length field says so: what a peer claims costs
-//! nothing until it has sent it.
+//! panics, waits, or reserves memory because of a length field: what a peer announces costs
+//! nothing until it has been sent.
 //!
 //! | module | what travels |
 //! |---|---|
@@ -13,8 +13,8 @@
 //! | [`event`] | cache events, as published over ZeroMQ |
 //! | [`query`] | everything that a worker holds, to repair a gap |
 //!
-//! The formats are those of Dynamo 1.1 to 1.6. They are not documented as a contract by
-//! their authors; fields that we do not know are skipped.
+//! The formats are those of Dynamo 1.1 to 1.6. Their authors do not document them as stable;
+//! unknown fields are skipped.
 
 pub mod control;
 pub mod engine;

@@ -7,6 +7,9 @@
 //! | PUB | SUB | [`Publisher`]: tells everybody who listens; who is slow misses some |
 //! | ROUTER | DEALER | [`serve_answers`]: answers whoever asks |
 //!
+//! [`replay`] is the protocol on top of the last two by which publishers of cache events send
+//! missed ones again.
+//!
 //! Written because peers are strangers: a frame says how long it is before it comes, and the
 //! libraries at hand make room for whatever is said, so that nine bytes from anybody end the
 //! process. Here everything that is read has a limit that its reader chose.
@@ -17,6 +20,7 @@ mod answers;
 pub mod codec;
 mod connection;
 mod publisher;
+pub mod replay;
 mod subscriber;
 
 pub use answers::{Asker, serve_answers};

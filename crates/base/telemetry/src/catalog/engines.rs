@@ -4,7 +4,7 @@ use super::{Metric, Stage, metrics};
 
 pub(super) const STAGE: Stage = Stage {
     title: "Engines",
-    about: "Other inference engines behind the router (`--engine`): whether they are there, and whether what they say about their caches agrees with what they do.",
+    about: "Other inference engines behind the router (`--upstream`): whether they are there, and whether what they say about their caches agrees with what they do.",
     metrics: ALL,
 };
 

@@ -1,8 +1,8 @@
-//! The events of a streamed answer become chunks of tokens.
+//! Turns the events of a streamed answer into chunks of tokens.
 //!
-//! The first chunk has to say how much of the prompt was cached, and most engines say it only
-//! after the last token. So it begins with what the engine's events had said, and where the
-//! engine's own figure comes later, the last chunk carries it.
+//! The first chunk states how much of the prompt was cached, and most engines report that only
+//! after the last token. So the first chunk carries what the engine's cache events led to
+//! expect, and if the engine's own number differs, the last chunk carries that.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -19,7 +19,7 @@ struct Event {
     choices: Vec<Choice>,
     usage: Option<Usage>,
     error: Option<Failure>,
-    /// Some engines put an error at the top.
+    /// Some engines report an error at the top level: `object` is "error".
     object: Option<String>,
     message: Option<String>,
 }
@@ -30,9 +30,9 @@ struct Choice {
     token_ids: Option<Vec<TokenId>>,
     logprobs: Option<Logprobs>,
     finish_reason: Option<String>,
-    /// The token or the text that ended the answer: vLLM and TensorRT-LLM.
+    /// The token or the text that ended the answer (vLLM, TensorRT-LLM).
     stop_reason: Option<serde_json::Value>,
-    /// The same: SGLang.
+    /// The same (SGLang).
     matched_stop: Option<serde_json::Value>,
 }
 
@@ -61,15 +61,29 @@ enum Failure {
     Full { message: String },
 }
 
-/// The answer cannot go on.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Broken(pub String);
+/// Why an answer ended before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    #[error("an event of the answer cannot be read")]
+    Event(#[source] serde_json::Error),
+    #[error("the answer is not a stream of events")]
+    Framing(#[from] openai::event_reader::TooLong),
+    #[error("{0}")]
+    Engine(String),
+    #[error("the engine ended the answer with the reason `{0}`")]
+    FinishReason(String),
+    #[error("the stream ended before the answer")]
+    Incomplete,
+    #[error("the connection broke")]
+    Connection(#[from] hyper::Error),
+    #[error("the engine is gone")]
+    Gone,
+}
 
-/// What is known of an answer once it is over.
+/// What an answer says about the engine's cache, once it has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ended {
-    /// As the engine says; `None` if it does not.
+pub struct AnswerSummary {
+    /// Prompt tokens that were cached, as the engine reports it; `None` if it does not.
     pub cached_tokens: Option<u32>,
     pub tokens: Vec<TokenId>,
 }
@@ -80,14 +94,14 @@ pub struct Answer {
     eos_tokens: std::sync::Arc<[TokenId]>,
     ignore_eos: bool,
     top_logprobs: Option<usize>,
-    /// Used once the engine has shown that it gives text only.
+    /// Used once the engine has shown that it returns text only.
     tokenize: Tokenize,
     retokenizer: Option<Retokenizer>,
-    /// What the first chunk says unless the engine does.
+    /// What the first chunk reports unless the engine has reported a number by then.
     expected_cached: u32,
     cached_tokens: Option<u32>,
-    /// The figure that the first chunk gave.
-    told: Option<u32>,
+    /// The number of cached tokens that the first chunk reported.
+    reported: Option<u32>,
     finish: Option<FinishReason>,
     chunks: VecDeque<TokenChunk>,
     tokens: Vec<TokenId>,
@@ -109,7 +123,7 @@ impl Answer {
             retokenizer: None,
             expected_cached,
             cached_tokens: None,
-            told: None,
+            reported: None,
             finish: None,
             chunks: VecDeque::new(),
             tokens: Vec::new(),
@@ -122,7 +136,7 @@ impl Answer {
         self.chunks.pop_front()
     }
 
-    /// Whether there is nothing to hand out, and more is to come.
+    /// Whether no chunk is ready and more are to come.
     pub fn waits(&self) -> bool {
         self.chunks.is_empty() && !self.over
     }
@@ -132,30 +146,29 @@ impl Answer {
         self.over
     }
 
-    /// What is known of it. To be taken once, at the end.
-    pub fn ended(&mut self) -> Ended {
-        Ended {
+    /// The summary. To be called once, at the end.
+    pub fn ended(&mut self) -> AnswerSummary {
+        AnswerSummary {
             cached_tokens: self.cached_tokens,
             tokens: std::mem::take(&mut self.tokens),
         }
     }
 
-    /// Takes the data of one event in. `after` is how long ago the request went out.
-    pub fn event(&mut self, data: &str, after: Duration) -> Result<(), Broken> {
+    /// Reads the data of one event. `after` is the time since the request was sent.
+    pub fn event(&mut self, data: &str, after: Duration) -> Result<(), StreamError> {
         if self.over {
             return Ok(());
         }
         if data.trim() == "[DONE]" {
             return self.done(after);
         }
-        let event: Event = serde_json::from_str(data)
-            .map_err(|error| Broken(format!("an event that is not understood: {error}")))?;
+        let event: Event = serde_json::from_str(data).map_err(StreamError::Event)?;
         if let Some(failure) = event.error {
             let (Failure::Text(message) | Failure::Full { message }) = failure;
-            return Err(Broken(message));
+            return Err(StreamError::Engine(message));
         }
         if event.object.as_deref() == Some("error") {
-            return Err(Broken(event.message.unwrap_or_default()));
+            return Err(StreamError::Engine(event.message.unwrap_or_default()));
         }
         let details = event.usage.and_then(|usage| usage.prompt_tokens_details);
         if let Some(cached) = details.and_then(|details| details.cached_tokens) {
@@ -167,25 +180,25 @@ impl Answer {
         Ok(())
     }
 
-    /// The stream has ended, with or without the word for it.
-    pub fn done(&mut self, after: Duration) -> Result<(), Broken> {
+    /// The stream has ended, with or without `[DONE]`.
+    pub fn done(&mut self, after: Duration) -> Result<(), StreamError> {
         if self.over {
             return Ok(());
         }
         let Some(finish) = self.finish else {
-            return Err(Broken("the stream ended before the answer".to_owned()));
+            return Err(StreamError::Incomplete);
         };
         let rest = self.retokenizer.as_mut().map(Retokenizer::finish);
         let mut chunk = self.chunk(rest.unwrap_or_default(), Vec::new(), after);
-        if self.told.is_some()
+        if self.reported.is_some()
             && self
                 .cached_tokens
-                .is_some_and(|cached| self.told != Some(cached))
+                .is_some_and(|cached| self.reported != Some(cached))
         {
             chunk.started = self.started(after);
         }
-        // A stream without a single token still has begun.
-        if self.told.is_none() {
+        // A stream without a single token has begun all the same.
+        if self.reported.is_none() {
             chunk.started = self.started(after);
         }
         chunk.finish = Some(finish);
@@ -194,12 +207,12 @@ impl Answer {
         Ok(())
     }
 
-    fn choice(&mut self, choice: Choice, after: Duration) -> Result<(), Broken> {
+    fn choice(&mut self, choice: Choice, after: Duration) -> Result<(), StreamError> {
         let finish = match choice.finish_reason.as_deref() {
             None => None,
             Some("stop" | "eos") => Some(FinishReason::Stop),
             Some("length" | "max_tokens") => Some(FinishReason::Length),
-            Some(other) => return Err(Broken(format!("the engine ended it: {other}"))),
+            Some(other) => return Err(StreamError::FinishReason(other.to_owned())),
         };
         let text = choice.text.unwrap_or_default();
         let mut tokens = match choice.token_ids {
@@ -231,7 +244,7 @@ impl Answer {
         retokenizer.push(text)
     }
 
-    /// The token that ends an answer is not part of it; engines give it all the same.
+    /// Removes the token that ends an answer: it is not part of it, but engines return it.
     fn strip_end(&self, tokens: &mut Vec<TokenId>, reason: Option<&serde_json::Value>) {
         let Some(last) = tokens.last() else { return };
         let stopped_at = reason.and_then(serde_json::Value::as_u64);
@@ -247,7 +260,7 @@ impl Answer {
         after: Duration,
     ) -> TokenChunk {
         self.tokens.extend_from_slice(&tokens);
-        let begins = self.told.is_none() && !tokens.is_empty();
+        let begins = self.reported.is_none() && !tokens.is_empty();
         TokenChunk {
             started: if begins { self.started(after) } else { None },
             tokens: SmallVec::from_vec(tokens),
@@ -259,16 +272,16 @@ impl Answer {
 
     fn started(&mut self, after: Duration) -> Option<Started> {
         let cached_tokens = self.cached_tokens.unwrap_or(self.expected_cached);
-        self.told = Some(cached_tokens);
+        self.reported = Some(cached_tokens);
         Some(Started {
             cached_tokens,
-            // Engines do not say how long a request waited before its prefill.
+            // Engines do not report how long a request waited before its prefill.
             queue_wait: Duration::ZERO,
             prefill: after,
         })
     }
 
-    /// Log-probabilities where the engine names tokens by id, and has one for each token.
+    /// Log-probabilities, if the engine has one per token.
     fn logprobs(&self, logprobs: Option<Logprobs>, tokens: usize) -> Vec<TokenLogprob> {
         let (Some(logprobs), Some(most)) = (logprobs, self.top_logprobs) else {
             return Vec::new();

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::retokenize::Tokenize;
+use crate::spec::EngineKind;
 
 fn request() -> GenerateRequest {
     GenerateRequest {
@@ -42,8 +43,8 @@ fn limits() -> OutputLimits {
 }
 
 fn asked(kind: EngineKind, request: &GenerateRequest) -> Value {
-    let (bytes, _) = body(kind, "m", request).unwrap();
-    serde_json::from_slice(&bytes).unwrap()
+    let request = CompletionRequest::new(kind.dialect(), "m", request).unwrap();
+    serde_json::from_slice(&request.body).unwrap()
 }
 
 #[test]
@@ -114,7 +115,10 @@ fn wishes_are_passed_on_where_they_are_understood() {
     assert_eq!(body["cache_salt"], json!("homing-0000000000001234"));
     assert_eq!(asked(EngineKind::Sglang, &request).get("logprobs"), None);
     for cannot in [EngineKind::Trtllm, EngineKind::Openai] {
-        assert!(super::body(cannot, "m", &request).is_err(), "{cannot}");
+        let refused = CompletionRequest::new(cannot.dialect(), "m", &request);
+        let engine = cannot.as_str();
+        let error = UnsupportedRequest::CacheSalt { engine };
+        assert_eq!(refused.unwrap_err(), error);
     }
 }
 
@@ -178,7 +182,7 @@ fn bytewise() -> Tokenize {
 
 const AFTER: Duration = Duration::from_millis(30);
 
-fn play(mut answer: Answer, events: &[Value]) -> Result<Vec<TokenChunk>, Broken> {
+fn play(mut answer: Answer, events: &[Value]) -> Result<Vec<TokenChunk>, StreamError> {
     for event in events {
         answer.event(&event.to_string(), AFTER)?;
     }
@@ -311,7 +315,7 @@ fn log_probabilities_are_by_token() {
 
 #[test]
 fn what_breaks_an_answer_is_said() {
-    let broken = |event: Value| play(answer(), &[ids(&[5]), event]).unwrap_err().0;
+    let broken = |event: Value| play(answer(), &[ids(&[5]), event]).unwrap_err().to_string();
     assert_eq!(
         broken(json!({"error": {"message": "engine died", "code": 500}})),
         "engine died"
@@ -322,8 +326,8 @@ fn what_breaks_an_answer_is_said() {
         "engine died"
     );
     assert!(broken(end(&[], "abort")).contains("abort"));
-    assert!(broken(json!([1])).contains("not understood"));
-    let ended = play(answer(), &[ids(&[5])]).unwrap_err().0;
+    assert!(broken(json!([1])).contains("cannot be read"));
+    let ended = play(answer(), &[ids(&[5])]).unwrap_err().to_string();
     assert!(ended.contains("before the answer"), "{ended}");
 }
 

@@ -6,24 +6,24 @@
 //!        ["BlockStored", block_hashes, parent, …]            older vLLM, SGLang
 //! ```
 //!
-//! Fields are known by name or by place; what comes after the known ones is ignored, because
-//! each release adds some. A hash is a number (of either sign) or a string of bytes. Tokens
-//! are numbers, or pairs of a token and the one after it.
+//! Fields are found by name or by position; what comes after the known ones is ignored, because
+//! each release adds some. A hash is a number (of either sign) or a string of bytes. Tokens are
+//! numbers, or pairs of a token and the one after it.
 
 use contract::TokenId;
 use rmpv::{Value, ValueRef};
 
-use super::{EngineEvent, EngineHash, Group, Ignored, Key, Malformed, Stored, cut, seed_of};
+use super::{EngineEvent, EngineHash, Group, Ignored, Key, Malformed, Stored, divide, seed_of};
 
 /// More than any engine sends at once; a batch covers one step.
 pub const MOST_BYTES: usize = 64 << 20;
 /// Deeper than any batch nests.
 const DEEPEST: usize = 16;
 
-/// What an engine did in one step.
+/// The events of one step of an engine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
-    /// When, by the engine's clock, in seconds since 1970.
+    /// The time on the engine's clock, in seconds since 1970.
     pub at: f64,
     pub events: Vec<EngineEvent>,
 }
@@ -46,14 +46,14 @@ pub fn decode(mut bytes: &[u8]) -> Result<Batch, Malformed> {
     Ok(Batch { at, events })
 }
 
-/// The fields of an event, however it is written.
+/// The fields of an event, in either notation.
 enum Fields<'a> {
     Named(&'a [(ValueRef<'a>, ValueRef<'a>)]),
     Placed(&'a [ValueRef<'a>]),
 }
 
 impl<'a> Fields<'a> {
-    /// The field of that name, or at that place after the type. Absent is null.
+    /// The field with that name, or at that position. An absent one is null.
     fn get(&self, name: &str, place: usize) -> &'a ValueRef<'a> {
         static ABSENT: ValueRef<'static> = ValueRef::Nil;
         let found = match self {
@@ -104,10 +104,10 @@ fn stored(fields: &Fields<'_>) -> Result<EngineEvent, Malformed> {
     let blocks = match tokens.first() {
         Some(first) if !is_array(first) => {
             let tokens = tokens.iter().map(token).collect::<Result<Vec<_>, _>>()?;
-            cut(&hashes, &tokens, block_size)
+            divide(&hashes, &tokens, block_size)
         }
         Some(_) => pairs(&hashes, tokens, block_size)?,
-        None => cut(&hashes, &[], block_size),
+        None => divide(&hashes, &[], block_size),
     };
     let blocks = blocks.ok_or(Malformed("tokens and blocks do not fit each other"))?;
     Ok(EngineEvent::Stored(Stored {
@@ -118,8 +118,8 @@ fn stored(fields: &Fields<'_>) -> Result<EngineEvent, Malformed> {
     }))
 }
 
-/// Which layers. By place the group comes after the keys, or one later where another field was
-/// put between.
+/// The layers of a block. By position the group comes after the keys, or one later in releases
+/// that have another field in between.
 fn group(fields: &Fields<'_>) -> Group {
     let index = [9, 10].map(|place| fields.get("group_idx", place).as_u64());
     let kind = [10, 11].map(|place| text(fields.get("kv_cache_spec_kind", place)));
@@ -140,7 +140,7 @@ fn removed(fields: &Fields<'_>) -> Result<EngineEvent, Malformed> {
 }
 
 /// Pairs of a token and the next one: a draft head computes a token from both, so a block's
-/// name covers the token after it.
+/// hash covers the token after it.
 fn pairs(
     hashes: &[EngineHash],
     pairs: &[ValueRef<'_>],
@@ -156,11 +156,11 @@ fn pairs(
         last = Some(token(second)?);
     }
     tokens.extend(last);
-    Ok(cut(hashes, &tokens, block_size))
+    Ok(divide(hashes, &tokens, block_size))
 }
 
-/// What the blocks depend on. vLLM says it for each block (`extra_keys`), SGLang once
-/// (`metadata`, in the place where vLLM has the adapter's name).
+/// What the blocks depend on. vLLM lists it per block (`extra_keys`), SGLang once (`metadata`,
+/// at the position where vLLM has the adapter's name).
 fn key(fields: &Fields<'_>) -> Key {
     let adapter = !matches!(fields.get("lora_id", 5), ValueRef::Nil);
     let seventh = fields.get("lora_name", 7);
@@ -207,7 +207,7 @@ fn is_windowed(kind: &str) -> bool {
 fn on_gpu(medium: &ValueRef<'_>) -> bool {
     match text(medium) {
         Some(medium) => matches!(medium, "GPU" | "DEVICE"),
-        // Before media were named there was only one.
+        // Releases without this field have only the GPU.
         None => matches!(medium, ValueRef::Nil),
     }
 }

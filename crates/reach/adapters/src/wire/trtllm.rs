@@ -1,4 +1,4 @@
-//! The events that TensorRT-LLM gives when asked (`POST /kv_cache_events`).
+//! The events that TensorRT-LLM returns when asked (`POST /kv_cache_events`).
 //!
 //! ```text
 //! [{"event_id": 7, "data": {"type": "stored", "parent_hash": 1, "blocks": [
@@ -6,9 +6,9 @@
 //!      "tokens": [{"type": "unique_token", "token_id": 5, "token_extra_id": 0}, …]}]}}, …]
 //! ```
 //!
-//! Events are numbered one after the other. Asking takes them away, so only one asker sees all
-//! of them, and a number that is missing was somebody else's. A block that is not full is told
-//! as well, and left out here by whoever knows the size of a block.
+//! Events are numbered without gaps and returned only once, so a missing number went to another
+//! client. Blocks that are not full are reported too; the caller, who knows the block size,
+//! leaves them out.
 
 use contract::TokenId;
 use serde::Deserialize;
@@ -22,7 +22,7 @@ pub const MOST_BYTES: usize = 64 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Numbered {
     pub id: u64,
-    /// Layers with this window. The largest sees everything.
+    /// The attention window of the block's layers. The largest one covers the whole text.
     pub window_size: u64,
     pub event: EngineEvent,
 }

@@ -124,7 +124,10 @@ async fn a_reader_that_goes_away_costs_nothing() {
 
 #[tokio::test]
 async fn two_engines_that_cannot_be_told_apart_are_refused() {
-    let start = |specs: [&str; 2]| Bench::try_start(&specs.map(str::to_owned)).err().unwrap();
+    let start = |specs: [&str; 2]| {
+        let started = Bench::try_start(&specs.map(str::to_owned));
+        started.err().unwrap().to_string()
+    };
     let same = start(["openai=http://a:1", "vllm=http://a:1"]);
     assert!(same.contains("id="), "{same}");
     let same = start(["openai=http://a:1,name=x", "vllm=http://b:1,name=x"]);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapters::{EngineSettings, EngineSpec, Engines, Pace, StartError, Tokenize};
+use adapters::{EngineSettings, EngineSpec, Engines, StartError, Timing, Tokenize};
 use axum::body::Body;
 use axum::http::{Request, Response, StatusCode};
 use contract::{
@@ -37,11 +37,11 @@ fn settings(clock: Clock) -> EngineSettings {
         clock,
         tokenize: Tokenize::new(move |text| preprocessor.encode_plain(text).unwrap_or_default()),
         api_key: None,
-        pace: Pace {
-            beat: Duration::from_millis(20),
-            patience: Duration::from_millis(300),
-            silence: Duration::from_millis(100),
-            retry: Duration::from_millis(20),
+        timing: Timing {
+            check_interval: Duration::from_millis(20),
+            response_timeout: Duration::from_millis(300),
+            lost_after: Duration::from_millis(100),
+            retry_interval: Duration::from_millis(20),
         },
     }
 }
@@ -58,12 +58,11 @@ impl Bench {
         Self::try_start(specs).unwrap()
     }
 
-    pub(crate) fn try_start(specs: &[String]) -> Result<Self, String> {
+    pub(crate) fn try_start(specs: &[String]) -> Result<Self, StartError> {
         let (roster, changes) = roster();
         let registry = Registry::new();
         let tasks = Tasks::new();
-        let kept = keep(specs, Clock::start(), &roster, &registry, &tasks);
-        kept.map_err(|error| error.to_string())?;
+        keep(specs, Clock::start(), &roster, &registry, &tasks)?;
         Ok(Self {
             registry,
             changes,

@@ -384,7 +384,7 @@ async fn completions(State(shared): State<Shared>, body: Bytes) -> Response {
     let mut events: Vec<Result<String, std::io::Error>> = Vec::new();
     for (at, token) in answer.iter().enumerate().take(survives) {
         let last = at + 1 == answer.len();
-        events.push(Ok(event(build, &body, (*token, at), last)));
+        events.push(Ok(event(build, &body, *token, at, last)));
     }
     if survives < answer.len() {
         events.push(Err(std::io::Error::other("died")));
@@ -419,7 +419,7 @@ async fn completions(State(shared): State<Shared>, body: Bytes) -> Response {
 }
 
 /// One token of an answer, as this kind of engine says it.
-fn event(build: Build, body: &Value, (token, at): (u32, usize), last: bool) -> String {
+fn event(build: Build, body: &Value, token: u32, at: usize, last: bool) -> String {
     let finish = last.then_some("length");
     let mut choice = json!({"index": 0, "text": TEXT[at % TEXT.len()], "logprobs": null, "finish_reason": finish});
     let wants_ids = match build.kind {

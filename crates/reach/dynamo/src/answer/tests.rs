@@ -42,12 +42,12 @@ fn play(request: &GenerateRequest, frames: Vec<engine::Answer<Output>>) -> Strin
     let mut seen = Vec::new();
     for frame in frames {
         match answer.take(frame, WAITED) {
-            Turn::Wait => {}
-            Turn::Fail(error) => {
+            Progress::Wait => {}
+            Progress::Fail(error) => {
                 seen.push(error.to_string());
                 break;
             }
-            Turn::Chunk(chunk) => {
+            Progress::Chunk(chunk) => {
                 let started = chunk.started.map(|started| started.cached_tokens);
                 let started = started.map(|tokens| format!(" cached {tokens}"));
                 let finish = chunk.finish.map(|finish| format!(" {finish:?}"));
@@ -180,7 +180,7 @@ fn logprobs_are_those_of_the_tokens_that_pass() {
         }]]),
         ..Output::default()
     });
-    let Turn::Chunk(chunk) = answer.take(frame, WAITED) else {
+    let Progress::Chunk(chunk) = answer.take(frame, WAITED) else {
         panic!("a chunk was sent");
     };
     let expected = TokenLogprob {

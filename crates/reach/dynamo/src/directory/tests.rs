@@ -136,7 +136,7 @@ fn workers_that_cannot_serve_us_are_refused_with_a_reason() {
             let Step::Refused(_, reason) = step else {
                 panic!("{step:?}");
             };
-            reasons.push(reason);
+            reasons.push(reason.to_string());
         }
         assert_eq!(
             directory.apply(Update::Snapshot(parts)),
@@ -149,7 +149,7 @@ fn workers_that_cannot_serve_us_are_refused_with_a_reason() {
         it takes `Text`, not tokens
         it serves `Embedding`, not text
         it has 4 data-parallel ranks; register each rank as a worker of its own
-        it does not say how many tokens a block has
+        it does not report how many tokens a block has
         it needs other workers to serve a request"#]]
     .assert_eq(&reasons.join("\n"));
 }

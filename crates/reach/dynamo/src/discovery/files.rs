@@ -1,5 +1,5 @@
-//! Workers that register as files: one per key, touched every few seconds by its owner. A file
-//! that nobody has touched for long belongs to nobody.
+//! Workers that register as files: one per key, touched every few seconds by its owner. The
+//! owner of a file that has not been touched for long is gone.
 
 use std::fs;
 use std::io;
@@ -31,7 +31,7 @@ const UNFINISHED: &str = ".tmp_";
 pub(super) struct Files {
     root: PathBuf,
     ticks: Interval,
-    told: Option<Vec<(String, Vec<u8>)>>,
+    returned: Option<Vec<(String, Vec<u8>)>>,
 }
 
 impl Files {
@@ -41,11 +41,11 @@ impl Files {
         Self {
             root,
             ticks,
-            told: None,
+            returned: None,
         }
     }
 
-    /// Waits until something differs from what was told last.
+    /// Waits until something differs from what was returned last.
     pub(super) async fn next(&mut self) -> Update {
         loop {
             self.ticks.tick().await;
@@ -60,21 +60,21 @@ impl Files {
                 // The runtime is stopping.
                 Err(_) => continue,
             };
-            if self.told.as_ref() != Some(&pairs) {
-                self.told = Some(pairs.clone());
+            if self.returned.as_ref() != Some(&pairs) {
+                self.returned = Some(pairs.clone());
                 return Update::Snapshot(pairs);
             }
         }
     }
 }
 
-/// All files that somebody owns, in the order of their keys.
+/// All files that have an owner, in the order of their keys.
 fn list(root: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut pairs = Vec::new();
     for bucket in BUCKETS {
         let entries = match fs::read_dir(root.join(bucket)) {
             Ok(entries) => entries,
-            // Nobody has registered yet.
+            // No worker has registered yet.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
@@ -84,7 +84,7 @@ fn list(root: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
             let Some(name) = name.to_str().filter(|name| !name.starts_with(UNFINISHED)) else {
                 continue;
             };
-            // A file that vanishes while we look is one that is not there.
+            // A file that vanishes in between does not count.
             if let Ok(Some(value)) = read(&entry.path()) {
                 let key = percent_decode_str(name).decode_utf8_lossy();
                 pairs.push((format!("{bucket}/{key}"), value));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_differences_are_told() {
+    async fn only_differences_are_returned() {
         let root = tempfile::tempdir().unwrap();
         let mut files = Files::new(root.path().to_owned());
         assert_eq!(files.next().await, Update::Snapshot(vec![]));

@@ -1,9 +1,9 @@
 //! Workers that register at Kubernetes: each writes an object of its own, named like its pod,
 //! with everything that elsewhere is under keys. It counts as long as its pod is ready.
 //!
-//! The objects are `DynamoWorkerMetadata` (`nvidia.com/v1alpha1`); who is ready is in the
-//! EndpointSlices that Dynamo's operator labels. Written from the public definitions: no
-//! cluster was at hand.
+//! The objects are `DynamoWorkerMetadata` (`nvidia.com/v1alpha1`); which pods are ready is in the
+//! EndpointSlices that Dynamo's operator labels. Written from the public definitions and not
+//! tested on a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,9 +43,9 @@ struct Registered {
 pub(super) struct Pods {
     ready: Latest<BTreeSet<String>>,
     registered: Latest<BTreeMap<String, Registered>>,
-    /// What an object said last, for the moments in which it says nothing.
+    /// The last content of each object, for the moments in which it has none.
     remembered: BTreeMap<String, Pairs>,
-    told: Option<Pairs>,
+    returned: Option<Pairs>,
 }
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Pods {
             what: format!("pods of Dynamo in the namespace {namespace}"),
         };
         let kind = GroupVersionKind::gvk("nvidia.com", "v1alpha1", "DynamoWorkerMetadata");
-        // The plural is not what a speaker of English would guess.
+        // Not the regular plural.
         let resource = ApiResource::from_gvk_with_plural(&kind, "dynamoworkermetadatas");
         let objects = Selection {
             api: Api::namespaced_with(client.clone(), namespace, &resource),
@@ -79,11 +79,11 @@ impl Pods {
                 value: None,
             },
             remembered: BTreeMap::new(),
-            told: None,
+            returned: None,
         }
     }
 
-    /// Waits until something differs from what was told last.
+    /// Waits until something differs from what was returned last.
     pub(super) async fn next(&mut self) -> Update {
         loop {
             tokio::select! {
@@ -99,8 +99,8 @@ impl Pods {
                 continue;
             };
             let pairs = joined(ready, registered, &mut self.remembered);
-            if self.told.as_ref() != Some(&pairs) {
-                self.told = Some(pairs.clone());
+            if self.returned.as_ref() != Some(&pairs) {
+                self.returned = Some(pairs.clone());
                 return Update::Snapshot(pairs);
             }
         }

@@ -33,12 +33,20 @@ struct CallBack<'a> {
     stream_type: &'static str,
 }
 
-/// The payload of a request: who asks, where to answer, and what for.
-pub fn request(id: &str, answer_to: (&str, &str), codec: Codec, body: &[u8]) -> Vec<u8> {
-    let (address, subject) = answer_to;
+/// Where a worker delivers an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct AnswerTo<'a> {
+    /// `host:port`
+    pub address: &'a str,
+    /// Identifies the request on the connection.
+    pub subject: &'a str,
+}
+
+/// The payload of a request: its id, where to answer, and its body.
+pub fn request(id: &str, answer_to: AnswerTo<'_>, codec: Codec, body: &[u8]) -> Vec<u8> {
     let call_back = CallBack {
-        address,
-        subject,
+        address: answer_to.address,
+        subject: answer_to.subject,
         context: id,
         stream_type: "response",
     };
@@ -97,7 +105,11 @@ mod tests {
 
     #[test]
     fn a_request_says_where_to_answer() {
-        let bytes = request("r1", ("10.0.0.1:9", "s1"), Codec::Msgpack, b"body");
+        let answer_to = AnswerTo {
+            address: "10.0.0.1:9",
+            subject: "s1",
+        };
+        let bytes = request("r1", answer_to, Codec::Msgpack, b"body");
         let (frame, _) = two_part::decode(&bytes, 4096).unwrap().unwrap();
         assert_eq!(frame.body, b"body");
         expect![[r#"{"id":"r1","request_type":"single_in","response_type":"many_out","payload_codec":"msgpack","connection_info":{"transport":"tcp_server","info":"{\"address\":\"10.0.0.1:9\",\"subject\":\"s1\",\"context\":\"r1\",\"stream_type\":\"response\"}"}}"#]]

@@ -1,4 +1,4 @@
-//! Bodies: a request in tokens, and what the engine makes of it.
+//! Bodies: a request in tokens, and the engine's output.
 
 use contract::{GenerateRequest, TokenId};
 use serde::{Deserialize, Serialize};
@@ -82,13 +82,13 @@ pub fn request(request: &GenerateRequest, model: &str, codec: Codec) -> Vec<u8> 
     })
 }
 
-/// What a frame of an answer says.
+/// A frame of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer<T> {
     Data(T),
-    /// Something that is neither output nor an error: an annotation.
+    /// An annotation, which is neither output nor an error.
     Nothing,
-    /// Nothing more will come.
+    /// The end of the answer.
     End,
     Error {
         /// Dynamo's name for the kind of error, where the version has one.
@@ -143,14 +143,14 @@ pub struct PromptDetails {
 }
 
 impl Output {
-    /// Prompt tokens that were not computed, if the engine says.
+    /// Prompt tokens that were cached, if the engine reports them.
     pub fn cached_tokens(&self) -> Option<u32> {
         let usage = self.completion_usage.as_ref()?;
         usage.prompt_tokens_details.as_ref()?.cached_tokens
     }
 }
 
-/// Around everything that travels back: the end is marked, because a connection can break.
+/// The envelope of every frame. The end is marked, because a connection can break.
 #[derive(Deserialize)]
 struct Wrapper<T> {
     data: Option<T>,
@@ -158,7 +158,7 @@ struct Wrapper<T> {
     complete_final: bool,
 }
 
-/// Around output: an error or a remark may stand in its place.
+/// The envelope of output, which may carry an error or an annotation instead.
 #[derive(Deserialize)]
 struct Annotated<T> {
     data: Option<T>,

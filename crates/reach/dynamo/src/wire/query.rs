@@ -1,4 +1,4 @@
-//! Asking a worker for everything that it holds.
+//! Asks a worker for a dump of everything that it holds.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,10 +18,10 @@ struct Query {
     supports_tree_dump_failed: bool,
 }
 
-/// What a worker answers.
+/// A worker's reply to a request for a dump.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub enum Holdings {
-    /// Everything it holds, parents before children. The events' own numbers mean nothing;
+pub enum DumpReply {
+    /// Everything it holds, parents before children. The events' own numbers are meaningless;
     /// `last_event_id` is the last event that is contained.
     TreeDump {
         events: Vec<WorkerEvent>,
@@ -53,7 +53,7 @@ pub fn everything(worker_id: u64, dp_rank: u32, codec: Codec) -> Vec<u8> {
 }
 
 /// Reads one frame of the answer.
-pub fn holdings(body: &[u8], codec: Codec) -> Result<engine::Answer<Holdings>, DecodeError> {
+pub fn dump_reply(body: &[u8], codec: Codec) -> Result<engine::Answer<DumpReply>, DecodeError> {
     engine::plain("tree dump", body, codec)
 }
 
@@ -66,11 +66,11 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn read(frame: serde_json::Value) -> Answer<Holdings> {
+    fn read(frame: serde_json::Value) -> Answer<DumpReply> {
         let written = rmp_serde::to_vec_named(&frame).unwrap();
-        let read = holdings(&written, Codec::Msgpack).unwrap();
+        let read = dump_reply(&written, Codec::Msgpack).unwrap();
         let written = serde_json::to_vec(&frame).unwrap();
-        assert_eq!(holdings(&written, Codec::Json).unwrap(), read);
+        assert_eq!(dump_reply(&written, Codec::Json).unwrap(), read);
         read
     }
 
@@ -81,7 +81,7 @@ mod tests {
             [{"block_hash": 5, "tokens_hash": 6, "mm_extra_info": null}]}}, "dp_rank": 0}});
         let frame = json!({"data": {"TreeDump": {"events": [event], "last_event_id": 1,
             "reset_scope": "all"}}, "complete_final": false});
-        let Answer::Data(Holdings::TreeDump {
+        let Answer::Data(DumpReply::TreeDump {
             events,
             last_event_id,
         }) = read(frame)
@@ -95,19 +95,19 @@ mod tests {
     #[test]
     fn refusals_are_read() {
         let refusal = |value| match read(json!({ "data": value })) {
-            Answer::Data(holdings) => holdings,
+            Answer::Data(reply) => reply,
             Answer::Nothing | Answer::End | Answer::Error { .. } => panic!("no data"),
         };
         let failed = refusal(json!({"TreeDumpFailed": {"last_event_id": 3, "message": "x"}}));
         let message = "x".to_owned();
-        assert_eq!(failed, Holdings::TreeDumpFailed { message });
+        assert_eq!(failed, DumpReply::TreeDumpFailed { message });
         assert_eq!(
             refusal(json!({"Error": "y"})),
-            Holdings::Error("y".to_owned())
+            DumpReply::Error("y".to_owned())
         );
         let new = json!({"TooNew": {"requested_start": 1, "requested_end": null,
             "newest_available": 0}});
-        assert_eq!(refusal(new), Holdings::TooNew {});
+        assert_eq!(refusal(new), DumpReply::TooNew {});
     }
 
     #[test]
@@ -120,8 +120,8 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = holdings(&bytes, Codec::Json);
-            let _ = holdings(&bytes, Codec::Msgpack);
+            let _ = dump_reply(&bytes, Codec::Json);
+            let _ = dump_reply(&bytes, Codec::Msgpack);
         }
     }
 }

@@ -44,13 +44,13 @@ pub fn acknowledgement_length(bytes: [u8; 4]) -> Result<usize, DecodeError> {
     Ok(size as usize)
 }
 
-/// What a worker said to a request.
+/// A worker's reply to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acknowledgement {
     Taken,
-    /// It has as much as it can hold.
+    /// It has no capacity left.
     Overloaded(String),
-    /// It is about to go.
+    /// It is about to shut down.
     Unavailable(String),
     Refused(String),
 }

@@ -34,6 +34,7 @@ pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T
 pub(crate) struct Fleet {
     changes: Changes,
     pub(crate) dynamo: Dynamo,
+    pub(crate) metrics: telemetry::Registry,
     pub(crate) workers: BTreeMap<WorkerId, Worker>,
     _stop: DropGuard,
 }
@@ -48,12 +49,14 @@ impl Fleet {
             clock: Clock::start(),
         };
         let tasks = Tasks::new();
-        let dynamo = dynamo::start(config, registry, roster, &tasks)
+        let metrics = telemetry::Registry::new();
+        let dynamo = dynamo::start(config, registry, roster, &metrics, &tasks)
             .await
             .expect("a port is free");
         Self {
             changes,
             dynamo,
+            metrics,
             workers: BTreeMap::new(),
             _stop: tasks.stop.drop_guard(),
         }

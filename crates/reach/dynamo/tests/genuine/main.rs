@@ -13,6 +13,7 @@ use contract::{FinishReason, LinkError};
 use dynamo::Registry;
 use etcd::Etcd;
 use etcd::testing::Server;
+use telemetry::catalog;
 use tempfile::TempDir;
 
 use dynamo::testing::{Genuine, Place, Setting, write_model};
@@ -101,16 +102,19 @@ async fn workers_serve_and_report_the_cache_that_their_events_predict() {
     assert_eq!(other.predicted(&first), 0);
     let elsewhere = other.serve(request(&first, 3)).await.unwrap();
     assert_eq!(elsewhere.cached_tokens, 0);
-    let tally = fleet.dynamo.counts.tally();
-    assert_eq!(
-        (tally.orphaned_blocks, tally.unreadable_events),
-        (0, 0),
-        "{tally:?}"
-    );
-    assert_eq!(
-        (tally.refused_streams, tally.unreadable_registrations),
-        (0, 0)
-    );
+    for metric in [
+        &catalog::DYNAMO_ORPHANED_BLOCKS_TOTAL,
+        &catalog::DYNAMO_UNREADABLE_EVENTS_TOTAL,
+        &catalog::DYNAMO_REFUSED_STREAMS_TOTAL,
+        &catalog::DYNAMO_UNREADABLE_REGISTRATIONS_TOTAL,
+    ] {
+        assert_eq!(
+            fleet.metrics.counter(metric, &[]).get(),
+            0,
+            "{}",
+            metric.name
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -186,26 +190,26 @@ async fn lost_events_are_made_up_for_by_a_tree_dump() {
     copy_registry(ground.registry.path(), copy.path(), true);
     let mut fleet = Fleet::watch_folder(copy.path().to_owned()).await;
     let id = fleet.until(1).await[0];
-    let counts = Arc::clone(&fleet.dynamo.counts);
-    let channels = |wanted: u64| {
-        let counts = Arc::clone(&counts);
+    let metrics = fleet.metrics.clone();
+    let channels = |wanted: f64| {
+        let channels = metrics.gauge(&catalog::DYNAMO_EVENT_CHANNELS, &[]);
         in_time("channels", async move {
-            while counts.tally().channels != wanted {
+            while channels.get() != wanted {
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             }
         })
     };
-    channels(1).await;
+    channels(1.0).await;
     let worker = fleet.worker(id);
     let (heard, lost) = (prompt(1, 70), prompt(2, 70));
     worker.serve(request(&heard, 3)).await.unwrap();
     worker.until_predicted(&heard, 64).await;
 
     copy_registry(ground.registry.path(), copy.path(), false);
-    channels(0).await;
+    channels(0.0).await;
     worker.serve(request(&lost, 3)).await.unwrap();
     copy_registry(ground.registry.path(), copy.path(), true);
-    channels(1).await;
+    channels(1.0).await;
     assert_eq!(worker.predicted(&lost), 0);
     // The next event that is heard shows the gap, whenever the listener is back.
     let mut snapshots = 0;
@@ -225,7 +229,8 @@ async fn lost_events_are_made_up_for_by_a_tree_dump() {
     let reused = worker.serve(request(&child, 3)).await.unwrap();
     assert_eq!(reused.cached_tokens, 64);
     worker.until_predicted(&child, 96).await;
-    assert_eq!(counts.tally().orphaned_blocks, 0);
+    let orphaned = metrics.counter(&catalog::DYNAMO_ORPHANED_BLOCKS_TOTAL, &[]);
+    assert_eq!(orphaned.get(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! PUB     [topic][number of the batch, u64 BE, or nothing][envelope]
-//! replay  DEALER asks [][first number wanted, u64 BE]
-//!         ROUTER answers [][number][envelope] …, and at the end [][][]
 //! ```
+//!
+//! Missed batches come again by [`zmtp::replay`].
 //!
 //! A listener that sees a gap asks for what it missed before it passes the next batch on. If
 //! the worker no longer has it, the gap stays, and the router fetches a snapshot.
@@ -20,7 +20,8 @@ use tasks::Tasks;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
-use zmtp::{Asker, Bound, Error, Message, Subscriber, serve_answers};
+use zmtp::replay::{self, Numbered, from_be, serve_replay, to_be};
+use zmtp::{Bound, Error, Message, Subscriber};
 
 use super::{EventError, Inlet, Outgoing};
 use crate::registration::EventAddress;
@@ -60,8 +61,8 @@ impl Sockets {
         let kept: Kept = Arc::default();
         let publisher = zmtp::Publisher::serve(self.publish, tasks);
         let again = Arc::clone(&kept);
-        let answers = move |question: &Message| answers(&again, question);
-        serve_answers(self.replay, answers, tasks);
+        let kept_from = move |first| kept_from(&again, first);
+        serve_replay(self.replay, kept_from, tasks);
         tasks.spawn_until_stop(publish(publisher, topic, outgoing, kept));
     }
 }
@@ -76,7 +77,7 @@ fn failed(error: Error) -> EventError {
 }
 
 /// The latest batches, oldest first.
-type Kept = Arc<Mutex<VecDeque<(u64, Bytes)>>>;
+type Kept = Arc<Mutex<VecDeque<Numbered>>>;
 
 async fn publish(
     publisher: zmtp::Publisher,
@@ -86,31 +87,26 @@ async fn publish(
 ) {
     let topic = Bytes::from(topic);
     while let Some(Outgoing { envelope, sequence }) = outgoing.recv().await {
-        let number = sequence.map_or_else(Bytes::new, be);
+        let number = sequence.map_or_else(Bytes::new, to_be);
         if let Some(sequence) = sequence {
             let mut kept = kept.lock();
             if kept.len() == KEPT {
                 kept.pop_front();
             }
-            kept.push_back((sequence, envelope.clone()));
+            kept.push_back(Numbered {
+                number: sequence,
+                payload: envelope.clone(),
+            });
         }
         publisher.publish(vec![topic.clone(), number, envelope]);
     }
 }
 
-/// The batches from the number on that a question names, and the end.
-fn answers(kept: &Kept, question: &Message) -> Vec<Message> {
-    let Some(first) = question.last().and_then(from_be) else {
-        return Vec::new();
-    };
+/// The batches from a number on.
+fn kept_from(kept: &Kept, first: u64) -> Vec<Numbered> {
     let kept = kept.lock();
-    let wanted = kept.iter().filter(|(number, _)| *number >= first);
-    let batches = wanted.map(|(number, batch)| (be(*number), batch.clone()));
-    let end = [(Bytes::new(), Bytes::new())];
-    let parts = batches.chain(end);
-    parts
-        .map(|(number, batch)| vec![Bytes::new(), number, batch])
-        .collect()
+    let wanted = kept.iter().filter(|batch| batch.number >= first);
+    wanted.cloned().collect()
 }
 
 /// Listens to one worker until `stop` fires. Returns once connected; the task is the
@@ -177,8 +173,8 @@ impl Listener {
         let asked = tokio::time::timeout(PATIENCE, ask(&self.replay, first, end)).await;
         match asked {
             Ok(Ok(batches)) if batches.len() as u64 == end - first => {
-                for envelope in batches {
-                    self.inlet.take(&envelope);
+                for batch in batches {
+                    self.inlet.take(&batch.payload);
                     self.inlet.metrics.replayed.inc();
                 }
             }
@@ -189,30 +185,8 @@ impl Listener {
     }
 }
 
-async fn ask(replay: &str, first: u64, end: u64) -> Result<Vec<Bytes>, EventError> {
-    let asker = Asker::connect(replay, LARGEST_MESSAGE).await;
-    let mut asker = asker.map_err(failed)?;
-    let question = vec![Bytes::new(), be(first)];
-    asker.ask(&question).await.map_err(failed)?;
-    let mut batches = Vec::new();
-    loop {
-        let parts = asker.answer().await.map_err(failed)?;
-        let [_, number, envelope] = &parts[..] else {
-            return Err(EventError::Zmq("a replay of another form".to_owned()));
-        };
-        let Some(number) = from_be(number) else {
-            return Ok(batches);
-        };
-        if number >= first && number < end {
-            batches.push(envelope.clone());
-        }
-    }
-}
-
-fn be(number: u64) -> Bytes {
-    Bytes::copy_from_slice(&number.to_be_bytes())
-}
-
-fn from_be(bytes: &Bytes) -> Option<u64> {
-    Some(u64::from_be_bytes(bytes[..].try_into().ok()?))
+async fn ask(endpoint: &str, first: u64, end: u64) -> Result<Vec<Numbered>, Error> {
+    let mut batches = replay::replay(endpoint, first, LARGEST_MESSAGE).await?;
+    batches.retain(|batch| batch.number < end);
+    Ok(batches)
 }

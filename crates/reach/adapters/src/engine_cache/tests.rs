@@ -1,4 +1,4 @@
-//! The mirror against an engine that does things, and one by one.
+//! The cache against a simple engine, and event by event.
 
 use contract::block_chain;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::wire::Group;
 
-const CUT: Cut = Cut {
+const FORMAT: BlockFormat = BlockFormat {
     block_size: 4,
     lookahead: 0,
 };
@@ -32,28 +32,26 @@ fn removed(hashes: &[u64]) -> EngineEvent {
 }
 
 fn chain(tokens: &[u32]) -> Vec<StoredBlock> {
-    CUT.chain(tokens, HashSeed::BASE)
+    FORMAT.chain(tokens, HashSeed::BASE)
 }
 
 const TOKENS: [u32; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
 
 /// Blocks 1, 2 and 3 of [`TOKENS`].
-fn three() -> Mirror {
-    let mut mirror = Mirror::new(CUT);
-    mirror
+fn three() -> EngineCache {
+    let mut cache = EngineCache::new(FORMAT);
+    cache
         .apply(&stored(None, &[(1, &TOKENS[..4]), (2, &TOKENS[4..8])]))
         .unwrap();
-    mirror
-        .apply(&stored(Some(2), &[(3, &TOKENS[8..])]))
-        .unwrap();
-    mirror
+    cache.apply(&stored(Some(2), &[(3, &TOKENS[8..])])).unwrap();
+    cache
 }
 
 #[test]
 fn blocks_get_the_routers_names() {
-    let mirror = three();
-    assert_eq!(mirror.overlap(&chain(&TOKENS)), 3);
-    let mut held: Vec<BlockHash> = mirror.blocks().collect();
+    let cache = three();
+    assert_eq!(cache.overlap(&chain(&TOKENS)), 3);
+    let mut held: Vec<BlockHash> = cache.blocks().collect();
     let mut expected = block_chain(&TOKENS, 4, HashSeed::BASE);
     held.sort();
     expected.sort();
@@ -62,18 +60,18 @@ fn blocks_get_the_routers_names() {
 
 #[test]
 fn a_removal_is_understood_by_the_engines_name() {
-    let mut mirror = three();
-    let gone = mirror.apply(&removed(&[2, 99])).unwrap();
+    let mut cache = three();
+    let gone = cache.apply(&removed(&[2, 99])).unwrap();
     let blocks = vec![chain(&TOKENS)[1].hash];
     assert_eq!(gone, [KvEvent::Removed { blocks }]);
-    assert_eq!(mirror.overlap(&chain(&TOKENS)), 1);
-    assert_eq!(mirror.take_tally().unknown_block, 1);
-    assert_eq!(mirror.take_tally(), Tally::default());
+    assert_eq!(cache.overlap(&chain(&TOKENS)), 1);
+    assert_eq!(cache.take_tally().unknown_block, 1);
+    assert_eq!(cache.take_tally(), Tally::default());
 }
 
 #[test]
 fn names_that_change_places_leave_the_feed_and_the_mirror_alike() {
-    let mut mirror = three();
+    let mut cache = three();
     let [first, second, _] = chain(&TOKENS)[..] else {
         panic!("three blocks");
     };
@@ -85,41 +83,41 @@ fn names_that_change_places_leave_the_feed_and_the_mirror_alike() {
         parent: None,
         blocks: vec![second],
     };
-    assert_eq!(mirror.apply(&swapped).unwrap(), [removed, stored]);
-    assert!(!mirror.held.contains(&first.hash));
-    assert!(mirror.held.contains(&second.hash));
+    assert_eq!(cache.apply(&swapped).unwrap(), [removed, stored]);
+    assert!(!cache.mirror.holds(first.hash));
+    assert!(cache.mirror.holds(second.hash));
 }
 
 #[test]
 fn a_child_of_nobody_has_no_name() {
-    let mut mirror = Mirror::new(CUT);
+    let mut cache = EngineCache::new(FORMAT);
     assert_eq!(
-        mirror.apply(&stored(Some(9), &[(1, &TOKENS[..4])])),
+        cache.apply(&stored(Some(9), &[(1, &TOKENS[..4])])),
         Ok(vec![])
     );
-    assert!(mirror.is_empty());
-    assert_eq!(mirror.take_tally().unknown_parent, 1);
+    assert!(cache.is_empty());
+    assert_eq!(cache.take_tally().unknown_parent, 1);
 }
 
 #[test]
 fn after_a_loss_nothing_is_held_and_names_stay() {
-    let mut mirror = three();
-    assert_eq!(mirror.forget(), KvEvent::Cleared);
-    assert!(mirror.is_empty());
+    let mut cache = three();
+    assert_eq!(cache.forget(), KvEvent::Cleared);
+    assert!(cache.is_empty());
     // A child of a block that is not known to be there still gets its name.
     let more = [&TOKENS[..], &[13, 14, 15, 16]].concat();
-    mirror.apply(&stored(Some(3), &[(4, &more[12..])])).unwrap();
-    assert_eq!(mirror.overlap(&chain(&more)), 0);
+    cache.apply(&stored(Some(3), &[(4, &more[12..])])).unwrap();
+    assert_eq!(cache.overlap(&chain(&more)), 0);
     // An answer shows that the beginning is there after all.
-    let confirmed = mirror.confirm(&chain(&more)[..3]).unwrap();
+    let confirmed = cache.confirm(&chain(&more)[..3]).unwrap();
     let KvEvent::Stored { blocks, .. } = confirmed else {
         panic!("{confirmed:?}");
     };
     assert_eq!(blocks, chain(&TOKENS));
-    assert_eq!(mirror.overlap(&chain(&more)), 4);
-    assert_eq!(mirror.confirm(&chain(&more)), None);
+    assert_eq!(cache.overlap(&chain(&more)), 4);
+    assert_eq!(cache.confirm(&chain(&more)), None);
     assert_eq!(
-        mirror.confirm(&chain(&[7; 8])),
+        cache.confirm(&chain(&[7; 8])),
         None,
         "nobody would say when it goes"
     );
@@ -127,38 +125,38 @@ fn after_a_loss_nothing_is_held_and_names_stay() {
 
 #[test]
 fn a_restart_takes_the_names_as_well() {
-    let mut mirror = three();
+    let mut cache = three();
     assert_eq!(
-        mirror.apply(&EngineEvent::Cleared),
+        cache.apply(&EngineEvent::Cleared),
         Ok(vec![KvEvent::Cleared])
     );
-    assert_eq!(mirror.confirm(&chain(&TOKENS)), None);
-    assert_eq!(mirror.take_tally().cleared, 1);
+    assert_eq!(cache.confirm(&chain(&TOKENS)), None);
+    assert_eq!(cache.take_tally().cleared, 1);
 }
 
 #[test]
 fn salts_go_from_parent_to_child() {
     let seed = HashSeed::new("", "tenant");
-    let mut mirror = Mirror::new(CUT);
+    let mut cache = EngineCache::new(FORMAT);
     let EngineEvent::Stored(mut first) = stored(None, &[(1, &TOKENS[..4])]) else {
         panic!();
     };
     first.key = Key::Ours(seed);
-    mirror.apply(&EngineEvent::Stored(first.clone())).unwrap();
-    mirror
+    cache.apply(&EngineEvent::Stored(first.clone())).unwrap();
+    cache
         .apply(&stored(Some(1), &[(2, &TOKENS[4..8])]))
         .unwrap();
-    assert_eq!(mirror.overlap(&CUT.chain(&TOKENS, seed)), 2);
-    assert_eq!(mirror.overlap(&chain(&TOKENS)), 0);
+    assert_eq!(cache.overlap(&FORMAT.chain(&TOKENS, seed)), 2);
+    assert_eq!(cache.overlap(&chain(&TOKENS)), 0);
     first.key = Key::Foreign;
     first.blocks[0].hash = EngineHash(7);
-    assert_eq!(mirror.apply(&EngineEvent::Stored(first)), Ok(vec![]));
-    assert_eq!(mirror.take_tally().other_key, 1);
+    assert_eq!(cache.apply(&EngineEvent::Stored(first)), Ok(vec![]));
+    assert_eq!(cache.take_tally().other_key, 1);
 }
 
 #[test]
 fn layers_with_a_window_do_not_count() {
-    let mut mirror = three();
+    let mut cache = three();
     let EngineEvent::Stored(mut windowed) = stored(None, &[(1, &TOKENS[..4])]) else {
         panic!();
     };
@@ -166,58 +164,58 @@ fn layers_with_a_window_do_not_count() {
         index: Some(1),
         windowed: true,
     };
-    assert_eq!(mirror.apply(&EngineEvent::Stored(windowed)), Ok(vec![]));
+    assert_eq!(cache.apply(&EngineEvent::Stored(windowed)), Ok(vec![]));
     let hashes = vec![EngineHash(1)];
     let group = Some(1);
     assert_eq!(
-        mirror.apply(&EngineEvent::Removed { hashes, group }),
+        cache.apply(&EngineEvent::Removed { hashes, group }),
         Ok(vec![])
     );
-    assert_eq!(mirror.overlap(&chain(&TOKENS)), 3);
-    assert_eq!(mirror.take_tally().other_group, 2);
+    assert_eq!(cache.overlap(&chain(&TOKENS)), 3);
+    assert_eq!(cache.take_tally().other_group, 2);
 }
 
 #[test]
 fn a_block_that_moved_to_the_host_comes_back() {
-    let mut mirror = three();
+    let mut cache = three();
     let hash = EngineHash(2);
     let on_gpu = false;
-    mirror.apply(&EngineEvent::Moved { hash, on_gpu }).unwrap();
-    assert_eq!(mirror.overlap(&chain(&TOKENS)), 1);
+    cache.apply(&EngineEvent::Moved { hash, on_gpu }).unwrap();
+    assert_eq!(cache.overlap(&chain(&TOKENS)), 1);
     let on_gpu = true;
-    let back = mirror.apply(&EngineEvent::Moved { hash, on_gpu }).unwrap();
+    let back = cache.apply(&EngineEvent::Moved { hash, on_gpu }).unwrap();
     assert!(matches!(back[..], [KvEvent::Stored { .. }]));
-    assert_eq!(mirror.overlap(&chain(&TOKENS)), 3);
+    assert_eq!(cache.overlap(&chain(&TOKENS)), 3);
 }
 
 #[test]
 fn a_short_block_at_the_end_is_left_out() {
-    let mut mirror = Mirror::new(CUT);
-    mirror
+    let mut cache = EngineCache::new(FORMAT);
+    cache
         .apply(&stored(None, &[(1, &TOKENS[..4]), (2, &TOKENS[4..6])]))
         .unwrap();
-    assert_eq!(mirror.len(), 1);
-    assert_eq!(mirror.take_tally().partial, 1);
+    assert_eq!(cache.len(), 1);
+    assert_eq!(cache.take_tally().partial, 1);
 }
 
 #[test]
 fn blocks_of_another_size_are_refused() {
     let router = 4;
-    let mut mirror = Mirror::new(CUT);
+    let mut cache = EngineCache::new(FORMAT);
     let engine = 2;
     let small = stored(None, &[(1, &[1, 2]), (2, &[3, 4])]);
     assert_eq!(
-        mirror.apply(&small),
-        Err(Misfit::BlockSize { engine, router })
+        cache.apply(&small),
+        Err(FormatMismatch::BlockSize { engine, router })
     );
     let engine = 8;
     let large = stored(None, &[(1, &TOKENS[..8])]);
-    let refused = mirror.apply(&large).unwrap_err();
-    assert_eq!(refused, Misfit::BlockSize { engine, router });
+    let refused = cache.apply(&large).unwrap_err();
+    assert_eq!(refused, FormatMismatch::BlockSize { engine, router });
     assert!(refused.to_string().contains("--kv-cache-block-size 8"));
     // One by one they could be blocks that are not full, but not for ever.
-    let mut mirror = Mirror::new(CUT);
-    let mut lone = (0..).map(|hash| mirror.apply(&stored(None, &[(hash, &[1, 2])])));
+    let mut cache = EngineCache::new(FORMAT);
+    let mut lone = (0..).map(|hash| cache.apply(&stored(None, &[(hash, &[1, 2])])));
     assert!(lone.by_ref().take(15).all(|result| result.is_ok()));
     assert!(lone.next().unwrap().is_err());
 }
@@ -225,20 +223,20 @@ fn blocks_of_another_size_are_refused() {
 #[test]
 fn names_that_look_ahead_fit_only_a_router_that_does() {
     let ahead = stored(None, &[(1, &TOKENS[..5]), (2, &TOKENS[4..9])]);
-    let refused = Mirror::new(CUT).apply(&ahead).unwrap_err();
+    let refused = EngineCache::new(FORMAT).apply(&ahead).unwrap_err();
     let (engine, router) = (1, 0);
-    assert_eq!(refused, Misfit::Lookahead { engine, router });
-    let cut = Cut {
+    assert_eq!(refused, FormatMismatch::Lookahead { engine, router });
+    let format = BlockFormat {
         lookahead: 1,
-        ..CUT
+        ..FORMAT
     };
-    let mut mirror = Mirror::new(cut);
-    mirror.apply(&ahead).unwrap();
-    assert_eq!(mirror.overlap(&cut.chain(&TOKENS, HashSeed::BASE)), 2);
+    let mut cache = EngineCache::new(format);
+    cache.apply(&ahead).unwrap();
+    assert_eq!(cache.overlap(&format.chain(&TOKENS, HashSeed::BASE)), 2);
     let plain = stored(None, &[(1, &TOKENS[..4])]);
     let (engine, router) = (0, 1);
-    let refused = Mirror::new(cut).apply(&plain);
-    assert_eq!(refused, Err(Misfit::Lookahead { engine, router }));
+    let refused = EngineCache::new(format).apply(&plain);
+    assert_eq!(refused, Err(FormatMismatch::Lookahead { engine, router }));
 }
 
 /// What an engine might do to its cache.
@@ -319,7 +317,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #[test]
     fn the_mirror_shows_the_engine_and_the_feed_shows_the_mirror(steps in steps()) {
-        let (mut engine, mut mirror) = (Engine::default(), Mirror::new(CUT));
+        let (mut engine, mut cache) = (Engine::default(), EngineCache::new(FORMAT));
         let mut follower: HashSet<BlockHash> = HashSet::new();
         let mut lost = false;
         for step in steps {
@@ -336,12 +334,12 @@ proptest! {
                     engine.store(&tokens);
                     engine.evict(0);
                     lost = true;
-                    changes.push(mirror.forget());
+                    changes.push(cache.forget());
                     vec![]
                 }
             };
             for event in &events {
-                changes.extend(mirror.apply(event).unwrap());
+                changes.extend(cache.apply(event).unwrap());
             }
             for change in changes {
                 match change {
@@ -350,7 +348,7 @@ proptest! {
                     KvEvent::Cleared => follower.clear(),
                 }
             }
-            let held: HashSet<BlockHash> = mirror.blocks().collect();
+            let held: HashSet<BlockHash> = cache.blocks().collect();
             prop_assert_eq!(&follower, &held);
             prop_assert!(held.is_subset(&engine.held()));
             if !lost {

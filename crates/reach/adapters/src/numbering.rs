@@ -1,10 +1,10 @@
-//! Is a numbered stream of events whole?
+//! Detects lost and repeated batches of events.
 //!
-//! Engines number their batches from 0. A number that is too high means that some were lost;
-//! one that is too low is either a batch that was read before (live and again) or the first
-//! of an engine that has started anew. The time in the batch tells which.
+//! Engines number their batches from 0. A number that is too high means that batches were lost.
+//! One that is too low is either a batch that was read before (live and by replay) or the first
+//! of an engine that has restarted; the time in the batch shows which.
 
-/// What a number means for whoever listens.
+/// What a batch's number means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Next,
@@ -14,26 +14,26 @@ pub enum Verdict {
     Gap {
         from: u64,
     },
-    /// The engine has begun to count again: nothing it had told is true any more.
+    /// The engine has restarted: nothing that it reported before is true any more.
     Restart,
 }
 
-/// Where a stream stands.
+/// How far a stream of batches has been read.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sequence {
+pub struct BatchNumbering {
     /// Number of the next batch; `None` before the first.
     next: Option<u64>,
     /// Time of the last batch.
     at: f64,
 }
 
-impl Sequence {
-    /// The number that would come next, if anything has come.
+impl BatchNumbering {
+    /// The number of the next batch; `None` before the first.
     pub fn next(&self) -> Option<u64> {
         self.next
     }
 
-    /// What a batch is, before it is taken in.
+    /// Classifies a batch, before it is applied.
     pub fn judge(&self, number: u64, at: f64) -> Verdict {
         match self.next {
             None => Verdict::Next,
@@ -44,18 +44,18 @@ impl Sequence {
         }
     }
 
-    /// Whether the engine's batch of this number is the one that was taken in last.
+    /// Whether this is the batch that was applied last.
     pub fn is_last(&self, number: u64, at: f64) -> bool {
         self.next == Some(number.saturating_add(1)) && self.at.total_cmp(&at).is_eq()
     }
 
-    /// The batch could not be read, and is over.
+    /// The batch could not be read, and the next one follows.
     pub fn skip(&mut self, number: u64) {
         self.next = Some(number.saturating_add(1));
     }
 
-    /// The batch has been taken in.
-    pub fn took(&mut self, number: u64, at: f64) {
+    /// The batch has been applied.
+    pub fn applied(&mut self, number: u64, at: f64) {
         self.next = Some(number.saturating_add(1));
         self.at = at;
     }
@@ -66,11 +66,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_times_tell_what_a_batch_is() {
-        let mut sequence = Sequence::default();
-        assert_eq!(sequence.judge(7, 1.0), Verdict::Next);
-        sequence.took(7, 1.0);
-        assert_eq!(sequence.next(), Some(8));
+    fn numbers_and_times_classify_a_batch() {
+        let mut numbering = BatchNumbering::default();
+        assert_eq!(numbering.judge(7, 1.0), Verdict::Next);
+        numbering.applied(7, 1.0);
+        assert_eq!(numbering.next(), Some(8));
         for (number, at, expected) in [
             (8, 2.0, Verdict::Next),
             (9, 2.0, Verdict::Gap { from: 8 }),
@@ -79,14 +79,14 @@ mod tests {
             (0, 2.0, Verdict::Restart),
             (u64::MAX, 2.0, Verdict::Gap { from: 8 }),
         ] {
-            assert_eq!(sequence.judge(number, at), expected, "{number} at {at}");
+            assert_eq!(numbering.judge(number, at), expected, "{number} at {at}");
         }
-        assert!(sequence.is_last(7, 1.0));
-        assert!(!sequence.is_last(7, 2.0));
-        assert!(!sequence.is_last(6, 1.0));
-        sequence.skip(8);
-        assert_eq!(sequence.judge(8, 1.0), Verdict::Duplicate);
-        sequence.took(u64::MAX, 3.0);
-        assert_eq!(sequence.next(), Some(u64::MAX));
+        assert!(numbering.is_last(7, 1.0));
+        assert!(!numbering.is_last(7, 2.0));
+        assert!(!numbering.is_last(6, 1.0));
+        numbering.skip(8);
+        assert_eq!(numbering.judge(8, 1.0), Verdict::Duplicate);
+        numbering.applied(u64::MAX, 3.0);
+        assert_eq!(numbering.next(), Some(u64::MAX));
     }
 }

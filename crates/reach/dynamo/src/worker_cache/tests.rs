@@ -1,4 +1,4 @@
-//! The mirror against the obvious model, and what it does when events are missing.
+//! The cache against the obvious model, and what it does when events are missing.
 
 use std::collections::BTreeSet;
 
@@ -44,15 +44,21 @@ fn removed(names: &[u64]) -> CacheChange {
     })
 }
 
+/// The batch of an event that changes nothing, or waits for a dump.
+fn empty(number: u64) -> Option<Batch> {
+    let events = vec![];
+    Some(Batch { number, events })
+}
+
 fn chain(tokens: &[u32]) -> Vec<BlockHash> {
     block_chain(tokens, 2, HashSeed::BASE)
 }
 
 #[test]
 fn blocks_get_the_names_that_a_prompt_gives_them() {
-    let mut mirror = Mirror::default();
+    let mut cache = WorkerCache::default();
     let tokens = [1, 2, 3, 4, 5, 6];
-    let (number, events) = mirror
+    let Batch { number, events } = cache
         .observe(&event(0, stored(None, &[70, 71], &tokens)))
         .unwrap();
     let hashes = chain(&tokens);
@@ -67,105 +73,120 @@ fn blocks_get_the_names_that_a_prompt_gives_them() {
     };
     let named: Vec<BlockHash> = blocks.iter().map(|block| block.hash).collect();
     assert_eq!((number, &named[..]), (0, &hashes[..2]));
-    let (_, events) = mirror
+    let Batch { events, .. } = cache
         .observe(&event(1, stored(Some(71), &[72], &tokens[4..])))
         .unwrap();
     let [KvEvent::Stored { parent, blocks }] = &events[..] else {
         panic!("{events:?}");
     };
     assert_eq!((*parent, blocks[0].hash), (Some(hashes[1]), hashes[2]));
-    assert_eq!(mirror.leading_blocks(&hashes), 3);
-    let (_, events) = mirror.observe(&event(2, removed(&[72, 99]))).unwrap();
+    assert_eq!(cache.leading_blocks(&hashes), 3);
+    let Batch { events, .. } = cache.observe(&event(2, removed(&[72, 99]))).unwrap();
     let blocks = vec![hashes[2]];
     assert_eq!(events, [KvEvent::Removed { blocks }]);
-    assert_eq!(mirror.leading_blocks(&hashes), 2);
+    assert_eq!(cache.leading_blocks(&hashes), 2);
 }
 
 #[test]
 fn an_event_that_was_heard_is_not_heard_again() {
-    let mut mirror = Mirror::default();
+    let mut cache = WorkerCache::default();
     let first = event(0, stored(None, &[1], &[1, 2]));
-    assert!(mirror.observe(&first).is_some());
-    assert_eq!(mirror.observe(&first), None);
+    assert!(cache.observe(&first).is_some());
+    assert_eq!(cache.observe(&first), None);
 }
 
 #[test]
 fn a_block_stays_while_any_of_its_names_does() {
-    let mut mirror = Mirror::default();
-    mirror.observe(&event(0, stored(None, &[1], &[1, 2])));
-    mirror.observe(&event(1, stored(None, &[2], &[1, 2])));
-    assert_eq!(mirror.observe(&event(2, removed(&[1]))), Some((2, vec![])));
-    let (_, events) = mirror.observe(&event(3, removed(&[2]))).unwrap();
+    let mut cache = WorkerCache::default();
+    cache.observe(&event(0, stored(None, &[1], &[1, 2])));
+    cache.observe(&event(1, stored(None, &[2], &[1, 2])));
+    assert_eq!(cache.observe(&event(2, removed(&[1]))), empty(2));
+    let Batch { events, .. } = cache.observe(&event(3, removed(&[2]))).unwrap();
     assert_eq!(events.len(), 1);
 }
 
 #[test]
+fn a_block_that_loses_its_name_to_another_is_removed() {
+    let mut cache = WorkerCache::default();
+    cache.observe(&event(0, stored(None, &[1], &[1, 2])));
+    let Batch { events, .. } = cache
+        .observe(&event(1, stored(None, &[1], &[3, 4])))
+        .unwrap();
+    let blocks = chain(&[1, 2]);
+    assert_eq!(events[0], KvEvent::Removed { blocks });
+    assert_eq!(cache.leading_blocks(&chain(&[3, 4])), 1);
+}
+
+#[test]
 fn blocks_after_an_unknown_one_are_counted_and_left_out() {
-    let mut mirror = Mirror::default();
-    let lost = mirror.observe(&event(0, stored(Some(5), &[6, 7], &[1, 2, 3, 4])));
-    assert_eq!((lost, mirror.orphans()), (Some((0, vec![])), 2));
+    let mut cache = WorkerCache::default();
+    let lost = cache.observe(&event(0, stored(Some(5), &[6, 7], &[1, 2, 3, 4])));
+    assert_eq!((lost, cache.take_orphans()), (empty(0), 2));
 }
 
 #[test]
 fn slower_memory_does_not_count_but_its_events_do() {
-    let mut mirror = Mirror::default();
+    let mut cache = WorkerCache::default();
     let mut host = event(0, stored(None, &[1], &[1, 2]));
     host.storage_tier = Some("host_pinned".to_owned());
-    assert_eq!(mirror.observe(&host), Some((0, vec![])));
-    assert_eq!(mirror.leading_blocks(&chain(&[1, 2])), 0);
+    assert_eq!(cache.observe(&host), empty(0));
+    assert_eq!(cache.leading_blocks(&chain(&[1, 2])), 0);
     let device = event(1, stored(None, &[1], &[1, 2]));
-    assert_eq!(mirror.observe(&device).unwrap().1.len(), 1);
+    assert_eq!(cache.observe(&device).unwrap().events.len(), 1);
 }
 
 #[test]
 fn after_a_gap_batches_are_empty_until_a_dump_mends_it() {
-    let mut mirror = Mirror::default();
+    let mut cache = WorkerCache::default();
     let tokens = [1, 2, 3, 4, 5, 6];
-    mirror.observe(&event(0, stored(None, &[1], &tokens)));
+    cache.observe(&event(0, stored(None, &[1], &tokens)));
     // Event 1 is lost: it stored block 2.
     let third = event(2, stored(Some(2), &[3], &tokens[4..]));
-    assert_eq!(mirror.observe(&third), Some((2, vec![])));
+    assert_eq!(cache.observe(&third), empty(2));
     let dump = [event(0, stored(None, &[1, 2], &tokens))];
-    let (blocks, next) = mirror.restore(&dump, 1);
+    let Restored { blocks, next } = cache.restore(&dump, 1);
     let blocks: BTreeSet<BlockHash> = blocks.into_iter().collect();
     assert_eq!(blocks, chain(&tokens).into_iter().collect());
     assert_eq!(next, 3);
-    let (_, events) = mirror.observe(&event(3, removed(&[3]))).unwrap();
+    let Batch { events, .. } = cache.observe(&event(3, removed(&[3]))).unwrap();
     assert_eq!(events.len(), 1, "translation goes on");
 }
 
 #[test]
 fn a_second_gap_behind_the_dump_stays_in_view() {
-    let mut mirror = Mirror::default();
-    mirror.observe(&event(5, removed(&[1])));
-    let (_, next) = mirror.restore(&[], 3);
+    let mut cache = WorkerCache::default();
+    cache.observe(&event(5, removed(&[1])));
+    let Restored { next, .. } = cache.restore(&[], 3);
     assert_eq!(next, 4);
-    assert_eq!(mirror.observe(&event(6, removed(&[1]))), Some((6, vec![])));
-    let (_, next) = mirror.restore(&[], 5);
+    assert_eq!(cache.observe(&event(6, removed(&[1]))), empty(6));
+    let Restored { next, .. } = cache.restore(&[], 5);
     assert_eq!(next, 7);
     assert_eq!(
-        mirror.observe(&event(7, CacheChange::Cleared)).unwrap().1,
+        cache
+            .observe(&event(7, CacheChange::Cleared))
+            .unwrap()
+            .events,
         [KvEvent::Cleared]
     );
 }
 
 #[test]
 fn a_dump_that_is_older_than_what_was_heard_changes_nothing() {
-    let mut mirror = Mirror::default();
-    mirror.observe(&event(0, stored(None, &[1], &[1, 2])));
-    mirror.observe(&event(1, stored(None, &[2], &[3, 4])));
-    let (blocks, next) = mirror.restore(&[], 0);
+    let mut cache = WorkerCache::default();
+    cache.observe(&event(0, stored(None, &[1], &[1, 2])));
+    cache.observe(&event(1, stored(None, &[2], &[3, 4])));
+    let Restored { blocks, next } = cache.restore(&[], 0);
     assert_eq!((blocks.len(), next), (2, 2));
 }
 
 #[test]
 fn what_waits_for_a_dump_is_bounded() {
-    let mut mirror = Mirror::default();
-    mirror.await_dump();
+    let mut cache = WorkerCache::default();
+    cache.await_dump();
     for id in 0..MOST_KEPT as u64 + 10 {
-        mirror.observe(&event(id, CacheChange::Cleared));
+        cache.observe(&event(id, CacheChange::Cleared));
     }
-    let (_, next) = mirror.restore(&[], 4);
+    let Restored { next, .. } = cache.restore(&[], 4);
     assert_eq!(next, 5, "events 5 to 9 are lost, and that shows");
 }
 
@@ -251,14 +272,14 @@ impl Receiver {
     fn batch(&mut self, batch: Batch) {
         if let Some(waiting) = &mut self.waiting {
             waiting.push(batch);
-        } else if batch.0 > self.next {
+        } else if batch.number > self.next {
             self.waiting = Some(vec![batch]);
-        } else if batch.0 == self.next {
+        } else if batch.number == self.next {
             self.apply(batch);
         }
     }
 
-    fn apply(&mut self, (number, events): Batch) {
+    fn apply(&mut self, Batch { number, events }: Batch) {
         self.next = number + 1;
         for event in events {
             match event {
@@ -309,8 +330,8 @@ proptest! {
     /// the engine holds.
     #[test]
     fn a_receiver_converges(deeds in deeds()) {
-        let (mut engine, mut mirror, mut receiver) =
-            (Engine::default(), Mirror::default(), Receiver::default());
+        let (mut engine, mut cache, mut receiver) =
+            (Engine::default(), WorkerCache::default(), Receiver::default());
         let mut lose_next = false;
         let mut dump: Option<(Vec<WorkerEvent>, u64, usize)> = None;
         for deed in deeds {
@@ -325,7 +346,7 @@ proptest! {
                 Deed::Lose => lose_next = true,
                 // Only a receiver that waits asks.
                 Deed::Ask(delay) if receiver.waiting.is_some() && dump.is_none() => {
-                    mirror.await_dump();
+                    cache.await_dump();
                     dump = Some((engine.dump(), engine.events.len() as u64 - 1, delay));
                 }
                 Deed::Ask(_) => {}
@@ -334,13 +355,13 @@ proptest! {
                 if std::mem::take(&mut lose_next) {
                     continue;
                 }
-                if let Some(batch) = mirror.observe(event) {
+                if let Some(batch) = cache.observe(event) {
                     receiver.batch(batch);
                 }
             }
             if let Some((events, last, delay)) = dump.take() {
                 if delay == 0 {
-                    let (blocks, next) = mirror.restore(&events, last);
+                    let Restored { blocks, next } = cache.restore(&events, last);
                     receiver.snapshot(blocks, next);
                 } else {
                     dump = Some((events, last, delay - 1));
@@ -352,16 +373,16 @@ proptest! {
         }
         // At the end nothing is lost any more.
         engine.store(&[9]);
-        if let Some(batch) = mirror.observe(engine.events.last().unwrap()) {
+        if let Some(batch) = cache.observe(engine.events.last().unwrap()) {
             receiver.batch(batch);
         }
         if receiver.waiting.is_some() {
-            mirror.await_dump();
-            let (blocks, next) = mirror.restore(&engine.dump(), engine.events.len() as u64 - 1);
+            cache.await_dump();
+            let Restored { blocks, next } = cache.restore(&engine.dump(), engine.events.len() as u64 - 1);
             receiver.snapshot(blocks, next);
         }
         prop_assert!(receiver.waiting.is_none());
         prop_assert_eq!(receiver.blocks, engine.expected());
-        prop_assert_eq!(mirror.orphans(), 0);
+        prop_assert_eq!(cache.take_orphans(), 0);
     }
 }

@@ -1,16 +1,16 @@
-//! A prompt's blocks by both of their hashes, as events need them.
+//! How prompts are divided into blocks, and the blocks' hashes as events need them.
 
 use contract::{BlockHash, HashSeed, LocalHash, StoredBlock, TokenId};
 
-/// How the router cuts prompts into blocks. The engine must do the same.
+/// How the router divides prompts into blocks. The engine has to do the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct BlockFormat {
     pub block_size: usize,
-    /// Tokens after a block that its name covers.
+    /// Tokens after a block that its hash covers.
     pub lookahead: usize,
 }
 
-impl Cut {
+impl BlockFormat {
     /// The full blocks of a text.
     pub fn chain(self, tokens: &[TokenId], seed: HashSeed) -> Vec<StoredBlock> {
         let mut chain = Vec::with_capacity(tokens.len() / self.block_size.max(1));
@@ -43,12 +43,12 @@ mod tests {
     fn the_chain_is_that_of_the_router() {
         let tokens: Vec<TokenId> = (0..50).collect();
         for lookahead in [0, 1] {
-            let cut = Cut {
+            let format = BlockFormat {
                 block_size: 8,
                 lookahead,
             };
             let seed = HashSeed::new("", "salt");
-            let ours = cut.chain(&tokens, seed);
+            let ours = format.chain(&tokens, seed);
             let ours: Vec<BlockHash> = ours.iter().map(|block| block.hash).collect();
             assert_eq!(ours, block_chain_ahead(&tokens, 8, lookahead, seed));
         }
@@ -56,11 +56,11 @@ mod tests {
 
     #[test]
     fn the_last_token_is_always_computed() {
-        let cut = Cut {
+        let format = BlockFormat {
             block_size: 4,
             lookahead: 0,
         };
-        let reusable = [0, 1, 4, 5, 8, 9].map(|tokens| cut.reusable(tokens));
+        let reusable = [0, 1, 4, 5, 8, 9].map(|tokens| format.reusable(tokens));
         assert_eq!(reusable, [0, 0, 0, 1, 1, 2]);
     }
 }

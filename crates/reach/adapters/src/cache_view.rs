@@ -1,0 +1,293 @@
+//! The state of one engine's cache, and how the router learns of its changes.
+//!
+//! Two sources write (the engine's events, and answers, which show what was cached) and the
+//! router reads, through a feed and by snapshot. One short lock orders them: a batch gets its
+//! number, changes the state and goes to the feed in one step, so state and feed agree.
+
+use contract::{
+    FeedMessage, HashSeed, KvBatch, KvEvent, KvSnapshot, StoredBlock, TokenId, WorkerId,
+};
+use parking_lot::Mutex;
+use tracing::warn;
+use transport::FeedPublisher;
+
+use crate::block_format::BlockFormat;
+use crate::completion::AnswerSummary;
+use crate::engine_cache::{EngineCache, FormatMismatch};
+use crate::estimate::Estimate;
+use crate::metrics::AdapterMetrics;
+use crate::wire::EngineEvent;
+
+/// An engine that has answered so often without a single event publishes none.
+const SILENT_ANSWERS: u32 = 8;
+
+/// How the cache's content is known.
+#[derive(Debug)]
+enum Source {
+    /// From the engine's events.
+    Events(Box<EngineCache>),
+    /// From what was sent to the engine.
+    Estimate(Estimate),
+}
+
+/// Whose cache it is, and how it is followed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CacheConfig {
+    pub(crate) worker: WorkerId,
+    /// Differs each time the engine joins.
+    pub(crate) epoch: u64,
+    pub(crate) format: BlockFormat,
+    /// Blocks that an engine without events is assumed to hold at most.
+    pub(crate) most_blocks: usize,
+    /// The engine has reported the size of its blocks.
+    pub(crate) block_size_known: bool,
+    /// Events are expected.
+    pub(crate) publishes: bool,
+    /// The engine leaves the number of cached tokens out if it is zero.
+    pub(crate) omits_zero_cached: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct CacheView {
+    config: CacheConfig,
+    metrics: AdapterMetrics,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    source: Source,
+    next_sequence: u64,
+    /// `None` once the engine is gone: the end of the feed tells the router.
+    feed: Option<FeedPublisher>,
+    has_events: bool,
+    answers_without_events: u32,
+    /// An answer has reported how much was cached.
+    reports_cached: bool,
+    totals: Totals,
+}
+
+/// Tokens processed through the link.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) prompt_tokens: u64,
+    pub(crate) cached_tokens: u64,
+    pub(crate) output_tokens: u64,
+}
+
+/// What an unfinished request means for the cache.
+#[derive(Debug)]
+pub(crate) struct PendingRequest {
+    seed: HashSeed,
+    prompt: Vec<TokenId>,
+    chain: Vec<StoredBlock>,
+    expected_blocks: usize,
+}
+
+impl CacheView {
+    pub(crate) fn new(config: CacheConfig, metrics: AdapterMetrics, feed: FeedPublisher) -> Self {
+        let state = State {
+            source: config.unknown(config.publishes),
+            next_sequence: 0,
+            feed: Some(feed),
+            has_events: false,
+            answers_without_events: 0,
+            reports_cached: false,
+            totals: Totals::default(),
+        };
+        Self {
+            config,
+            metrics,
+            state: Mutex::new(state),
+        }
+    }
+
+    pub(crate) fn worker(&self) -> WorkerId {
+        self.config.worker
+    }
+
+    /// Computes how many blocks of a prompt the engine is expected to have.
+    pub(crate) fn expect(&self, prompt: Vec<TokenId>, seed: HashSeed) -> PendingRequest {
+        let format = self.config.format;
+        let chain = format.chain(&prompt, seed);
+        let overlap = match &self.state.lock().source {
+            Source::Events(cache) => cache.overlap(&chain),
+            Source::Estimate(estimate) => estimate.overlap(&chain),
+        };
+        PendingRequest {
+            seed,
+            expected_blocks: overlap.min(format.reusable(prompt.len())),
+            prompt,
+            chain,
+        }
+    }
+
+    pub(crate) fn expected_tokens(&self, pending: &PendingRequest) -> u32 {
+        (pending.expected_blocks * self.config.format.block_size) as u32
+    }
+
+    /// Applies the engine's events.
+    pub(crate) fn apply(&self, events: &[EngineEvent]) -> Result<(), FormatMismatch> {
+        let mut state = self.state.lock();
+        state.has_events = true;
+        let mut changes = Vec::new();
+        if let Source::Estimate(_) = state.source {
+            state.source = self.config.unknown(true);
+            changes.push(KvEvent::Cleared);
+        }
+        if let Source::Events(cache) = &mut state.source {
+            for event in events {
+                changes.extend(cache.apply(event)?);
+            }
+            let tally = cache.take_tally();
+            self.metrics.tally(&tally);
+        }
+        self.publish(&mut state, changes);
+        Ok(())
+    }
+
+    /// Events were lost for good: the cache is unknown.
+    pub(crate) fn miss(&self) {
+        let mut state = self.state.lock();
+        if let Source::Events(cache) = &mut state.source {
+            let cleared = cache.forget();
+            self.publish(&mut state, vec![cleared]);
+        }
+    }
+
+    /// The engine has restarted, or its cache has been cleared.
+    pub(crate) fn restart(&self) {
+        let mut state = self.state.lock();
+        match &mut state.source {
+            Source::Events(cache) => cache.reset(),
+            Source::Estimate(estimate) => estimate.clear(),
+        }
+        self.publish(&mut state, vec![KvEvent::Cleared]);
+    }
+
+    /// Whether events are the source, and will report every change.
+    pub(crate) fn follows_events(&self) -> bool {
+        matches!(self.state.lock().source, Source::Events(_))
+    }
+
+    pub(crate) fn snapshot(&self) -> KvSnapshot {
+        let state = self.state.lock();
+        let blocks = match &state.source {
+            Source::Events(cache) => cache.blocks().collect(),
+            Source::Estimate(estimate) => estimate.blocks().collect(),
+        };
+        KvSnapshot {
+            epoch: self.config.epoch,
+            next_sequence: state.next_sequence,
+            blocks,
+        }
+    }
+
+    /// Blocks held, and tokens processed so far.
+    pub(crate) fn totals(&self) -> (usize, Totals) {
+        let state = self.state.lock();
+        let held = match &state.source {
+            Source::Events(cache) => cache.len(),
+            Source::Estimate(estimate) => estimate.len(),
+        };
+        (held, state.totals)
+    }
+
+    /// The engine has processed a request, to its end or not.
+    pub(crate) fn answered(&self, pending: &PendingRequest, ended: &AnswerSummary, complete: bool) {
+        let block_size = self.config.format.block_size;
+        let mut state = self.state.lock();
+        let mut cached = ended.cached_tokens;
+        state.reports_cached |= cached.is_some();
+        if cached.is_none() && complete && self.config.omits_zero_cached && state.reports_cached {
+            cached = Some(0);
+        }
+        state.totals.prompt_tokens += pending.prompt.len() as u64;
+        state.totals.cached_tokens += u64::from(cached.unwrap_or(self.expected_tokens(pending)));
+        state.totals.output_tokens += ended.tokens.len() as u64;
+        if let Some(cached) = cached {
+            self.metrics.answers.inc();
+            if cached.abs_diff(self.expected_tokens(pending)) as usize >= block_size {
+                self.metrics.mismatches.inc();
+            }
+        }
+        self.expect_events(&mut state);
+        let found = cached.map(|cached| (cached as usize / block_size).min(pending.chain.len()));
+        let mut changes = Vec::new();
+        match &mut state.source {
+            Source::Events(cache) => {
+                let found = found.unwrap_or(0);
+                changes.extend(cache.confirm(&pending.chain[..found]));
+            }
+            Source::Estimate(estimate) => {
+                // A small difference may come from the engine's own block size.
+                if let Some(found) = found.filter(|found| found * 2 < pending.expected_blocks) {
+                    changes.extend(estimate.correct(&pending.chain, found));
+                }
+                // The last token was never an input, so it is not in the cache.
+                let inputs = ended
+                    .tokens
+                    .split_last()
+                    .map_or(&[][..], |(_, inputs)| inputs);
+                let whole = [&pending.prompt[..], inputs].concat();
+                changes.extend(estimate.answered(&self.config.format.chain(&whole, pending.seed)));
+            }
+        }
+        self.publish(&mut state, changes);
+    }
+
+    /// Publishes a message and how far the feed goes, for a router that missed its last batch.
+    pub(crate) fn report(&self, message: FeedMessage) {
+        let state = self.state.lock();
+        let Some(feed) = &state.feed else { return };
+        feed.publish(message);
+        feed.publish(FeedMessage::Head {
+            epoch: self.config.epoch,
+            next_sequence: state.next_sequence,
+        });
+    }
+
+    /// The engine is gone.
+    pub(crate) fn close(&self) {
+        self.state.lock().feed = None;
+    }
+
+    /// Treats an engine that should publish events and does not like one that cannot.
+    fn expect_events(&self, state: &mut State) {
+        if state.has_events || !matches!(state.source, Source::Events(_)) {
+            return;
+        }
+        state.answers_without_events += 1;
+        if state.answers_without_events == SILENT_ANSWERS {
+            warn!(worker = %self.config.worker, "the engine publishes no cache events; estimating what it holds");
+            state.source = self.config.unknown(false);
+        }
+    }
+
+    fn publish(&self, state: &mut State, events: Vec<KvEvent>) {
+        let Some(feed) = state.feed.as_ref().filter(|_| !events.is_empty()) else {
+            return;
+        };
+        feed.publish(FeedMessage::Kv(KvBatch {
+            worker: self.config.worker,
+            epoch: self.config.epoch,
+            sequence: state.next_sequence,
+            events,
+        }));
+        state.next_sequence += 1;
+    }
+}
+
+impl CacheConfig {
+    /// A source that knows nothing yet.
+    fn unknown(&self, publishes: bool) -> Source {
+        if !publishes {
+            return Source::Estimate(Estimate::new(self.most_blocks));
+        }
+        let mut cache = EngineCache::new(self.format);
+        if self.block_size_known {
+            cache.trust_block_size();
+        }
+        Source::Events(Box::new(cache))
+    }
+}

@@ -1,0 +1,425 @@
+//! Supervises engines: announces those that are healthy as workers, removes those that are not.
+//!
+//! One task per engine, as for a worker of ours on the network. It reads the engine's
+//! configuration, listens to its events, announces it, and checks its health every second. When
+//! a check fails for too long, the engine's feed and streams end, and the task starts over.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use contract::{FeedMessage, GpuSpec, WorkerCard, WorkerId, WorkerStatus, whole_story};
+use tasks::Tasks;
+use telemetry::Registry;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+use transport::{Change, Member, Roster, feed};
+
+use crate::block_format::BlockFormat;
+use crate::cache_view::{CacheConfig, CacheView};
+use crate::dialect::{CacheEvents, Dialect};
+use crate::engine_cache::FormatMismatch;
+use crate::estimate::USUAL_BLOCKS;
+use crate::events::EventError;
+use crate::events::poll::{Endpoint, Poller};
+use crate::events::zmq::{Decode, Listener, Publisher};
+use crate::figures::{About, Load};
+use crate::http::{Server, bearer};
+use crate::link::HttpLink;
+use crate::metrics::AdapterMetrics;
+use crate::probe::{Probe, Unhealthy};
+use crate::settings::EngineSettings;
+use crate::spec::EngineSpec;
+
+/// Tokens per step if the engine does not report them: vLLM's default.
+const USUAL_STEP_TOKENS: u32 = 8192;
+
+/// Why the engines cannot be started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    #[error("two engines have the id {0}: give one of them another with id=")]
+    SameId(u64),
+    #[error("two engines have the name {0}: give one of them another with name=")]
+    SameName(String),
+    #[error("the engines' API key has characters that an HTTP header does not allow")]
+    Key,
+}
+
+/// Why an engine does not join.
+#[derive(Debug, thiserror::Error)]
+enum JoinError {
+    #[error(transparent)]
+    Unhealthy(#[from] Unhealthy),
+    #[error(transparent)]
+    Events(#[from] EventError),
+    #[error(transparent)]
+    FormatMismatch(#[from] FormatMismatch),
+}
+
+/// Why an engine stopped being a worker.
+#[derive(Debug, thiserror::Error)]
+enum Loss {
+    #[error(transparent)]
+    Unhealthy(Unhealthy),
+    #[error(transparent)]
+    FormatMismatch(FormatMismatch),
+}
+
+/// The engines of a frontend.
+#[derive(Clone, Debug)]
+pub struct Engines {
+    names: Vec<String>,
+}
+
+impl Engines {
+    /// Supervises each engine on `tasks` until they are stopped.
+    pub fn start(
+        specs: Vec<EngineSpec>,
+        settings: &EngineSettings,
+        roster: &Roster,
+        registry: &Registry,
+        tasks: &Tasks,
+    ) -> Result<Self, StartError> {
+        let (mut ids, mut names) = (HashSet::new(), HashSet::new());
+        for spec in &specs {
+            if !ids.insert(spec.worker_id()) {
+                return Err(StartError::SameId(spec.worker_id()));
+            }
+            if !names.insert(spec.display_name()) {
+                return Err(StartError::SameName(spec.display_name()));
+            }
+        }
+        let key = match &settings.api_key {
+            Some(key) => Some(bearer(key).ok_or(StartError::Key)?),
+            None => None,
+        };
+        let names = specs.iter().map(EngineSpec::display_name).collect();
+        for spec in specs {
+            let supervisor = Supervisor {
+                probe: Probe {
+                    dialect: spec.kind.dialect(),
+                    server: Server::new(&spec.url, key.clone()),
+                    patience: settings.timing.response_timeout,
+                },
+                metrics: AdapterMetrics::new(registry, &spec.display_name()),
+                settings: settings.clone(),
+                roster: roster.clone(),
+                tasks: tasks.clone(),
+                epoch: 0,
+                refused: None,
+                logged: None,
+                spec,
+            };
+            tasks.spawn_until_stop(supervisor.run());
+        }
+        Ok(Self { names })
+    }
+
+    /// Their displayed names, in the order given.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+}
+
+struct Supervisor {
+    spec: EngineSpec,
+    settings: EngineSettings,
+    probe: Probe,
+    roster: Roster,
+    metrics: AdapterMetrics,
+    tasks: Tasks,
+    /// How often it has joined.
+    epoch: u64,
+    /// Its events have shown that its blocks are unusable. Valid until it restarts.
+    refused: Option<FormatMismatch>,
+    /// The error that was logged last, so that it is not logged every second.
+    logged: Option<String>,
+}
+
+/// An engine that has joined.
+struct Session {
+    cache: Arc<CacheView>,
+    total_blocks: u32,
+    /// Resolves if its blocks turn out to be unusable.
+    mismatch: oneshot::Receiver<FormatMismatch>,
+    /// Ends its streams and its listener when dropped.
+    _gone: tokio_util::sync::DropGuard,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // The end of the feed tells the router.
+        self.cache.close();
+    }
+}
+
+impl Supervisor {
+    async fn run(mut self) {
+        loop {
+            self.epoch += 1;
+            match self.join().await {
+                Ok(session) => {
+                    self.logged = None;
+                    let loss = self.stay(session).await;
+                    self.metrics.lost.inc();
+                    let (engine, reason) = (self.spec.display_name(), whole_story(&loss));
+                    warn!(engine, reason, "engine lost");
+                    if let Loss::FormatMismatch(mismatch) = loss {
+                        self.refused = Some(mismatch);
+                    }
+                }
+                Err(error) => self.log(&error),
+            }
+            tokio::time::sleep(self.settings.timing.retry_interval).await;
+        }
+    }
+
+    fn log(&mut self, error: &JoinError) {
+        let text = whole_story(error);
+        if self.logged.as_ref() != Some(&text) {
+            let engine = self.spec.display_name();
+            warn!(engine, error = text, "cannot use this engine");
+            self.logged = Some(text);
+        }
+    }
+
+    async fn join(&mut self) -> Result<Session, JoinError> {
+        if let Err(error) = self.probe.healthy().await {
+            self.refused = None;
+            return Err(error.into());
+        }
+        if let Some(mismatch) = self.refused {
+            return Err(mismatch.into());
+        }
+        let about = self.probe.about().await;
+        self.fits(&about)?;
+        let (publisher, feed) = feed(self.settings.clock);
+        let gone = CancellationToken::new();
+        let config = self.config(&about);
+        let cache = Arc::new(CacheView::new(config, self.metrics.clone(), publisher));
+        let card = self.card(&about, config);
+        let link = HttpLink {
+            dialect: self.dialect(),
+            model: self.engine_model(&about),
+            server: self.probe.server.clone(),
+            cache: Arc::clone(&cache),
+            tokenize: self.settings.tokenize.clone(),
+            clock: self.settings.clock,
+            timing: self.settings.timing,
+            gone: gone.clone(),
+        };
+        let session = Session {
+            mismatch: self.listen(&cache, &gone).await?,
+            cache,
+            total_blocks: card.total_blocks,
+            _gone: gone.drop_guard(),
+        };
+        info!(
+            engine = card.name,
+            blocks = card.total_blocks,
+            slots = card.slots,
+            "engine joined"
+        );
+        self.metrics.joined.inc();
+        let member = Member {
+            card,
+            link: Arc::new(link),
+            feed,
+            // Events may have reported blocks already.
+            warm: true,
+            lease: None,
+        };
+        self.roster.announce(Change::Joined(member)).await;
+        Ok(session)
+    }
+
+    /// Follows the engine's cache events from now on.
+    async fn listen(
+        &self,
+        cache: &Arc<CacheView>,
+        gone: &CancellationToken,
+    ) -> Result<oneshot::Receiver<FormatMismatch>, JoinError> {
+        let (sender, receiver) = oneshot::channel();
+        match self.dialect().events {
+            CacheEvents::Published { decode } => {
+                let Some(listener) = self.subscribe(decode, cache).await? else {
+                    return Ok(receiver);
+                };
+                self.spawn(gone, sender, listener.run());
+            }
+            CacheEvents::Polled { path, decode } => {
+                let endpoint = Endpoint { path, decode };
+                let mut poller = Poller::new(&self.probe.server, endpoint, cache, &self.metrics);
+                if !poller.begin().await? {
+                    info!(
+                        engine = self.spec.display_name(),
+                        "the engine returns no cache events yet"
+                    );
+                }
+                self.spawn(gone, sender, poller.run());
+            }
+            CacheEvents::None => {}
+        }
+        Ok(receiver)
+    }
+
+    /// `None` if the operator has not said where events are published.
+    async fn subscribe(
+        &self,
+        decode: Decode,
+        cache: &Arc<CacheView>,
+    ) -> Result<Option<Listener>, EventError> {
+        let Some(events) = &self.spec.events else {
+            return Ok(None);
+        };
+        let publisher = Publisher {
+            events: events.clone(),
+            replay: self.spec.replay.clone(),
+            topic: self.spec.topic.clone(),
+            decode,
+            patience: self.settings.timing.response_timeout,
+        };
+        let listener = Listener::connect(publisher, cache, &self.metrics).await?;
+        Ok(Some(listener))
+    }
+
+    /// Runs until the engine is gone, and passes on that its blocks are unusable.
+    fn spawn(
+        &self,
+        gone: &CancellationToken,
+        sender: oneshot::Sender<FormatMismatch>,
+        listening: impl Future<Output = FormatMismatch> + Send + 'static,
+    ) {
+        let gone = gone.clone();
+        self.tasks.spawn(async move {
+            if let Some(mismatch) = gone.run_until_cancelled(listening).await {
+                let _ = sender.send(mismatch);
+            }
+        });
+    }
+
+    /// Returns why the engine is gone, once it is.
+    async fn stay(&self, mut session: Session) -> Loss {
+        let timing = self.settings.timing;
+        let mut checks = tokio::time::interval(timing.check_interval);
+        checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let mut last_healthy = Instant::now();
+        // Without events the sender is dropped at once, and there is nothing to wait for.
+        let mut listening = true;
+        loop {
+            tokio::select! {
+                mismatch = &mut session.mismatch, if listening => match mismatch {
+                    Ok(mismatch) => return Loss::FormatMismatch(mismatch),
+                    Err(_) => listening = false,
+                },
+                _ = checks.tick() => {
+                    let (healthy, load) = tokio::join!(self.probe.healthy(), self.probe.load());
+                    match healthy {
+                        Ok(()) => last_healthy = Instant::now(),
+                        Err(error) if last_healthy.elapsed() >= timing.lost_after => return Loss::Unhealthy(error),
+                        Err(error) => debug!(engine = self.spec.display_name(), error = whole_story(&error), "health check failed"),
+                    }
+                    session.report(load);
+                }
+            }
+        }
+    }
+
+    fn fits(&self, about: &About) -> Result<(), FormatMismatch> {
+        let router = self.settings.block_size;
+        match about.block_size {
+            // Without events the size of its blocks does not matter.
+            Some(engine) if engine != router && self.publishes() => {
+                Err(FormatMismatch::BlockSize {
+                    engine: engine as usize,
+                    router: router as usize,
+                })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn dialect(&self) -> &'static Dialect {
+        self.spec.kind.dialect()
+    }
+
+    /// Whether cache events are expected.
+    fn publishes(&self) -> bool {
+        match self.dialect().events {
+            CacheEvents::Published { .. } => self.spec.events.is_some(),
+            CacheEvents::Polled { .. } => true,
+            CacheEvents::None => false,
+        }
+    }
+
+    fn config(&self, about: &About) -> CacheConfig {
+        let blocks = self.spec.blocks.or(about.blocks);
+        CacheConfig {
+            worker: WorkerId(self.spec.worker_id()),
+            epoch: self.epoch,
+            format: BlockFormat {
+                block_size: self.settings.block_size as usize,
+                lookahead: self.settings.hashing.lookahead as usize,
+            },
+            most_blocks: blocks.map_or(USUAL_BLOCKS, |blocks| blocks as usize),
+            block_size_known: about.block_size.is_some(),
+            publishes: self.publishes(),
+            omits_zero_cached: self.dialect().omits_zero_cached,
+        }
+    }
+
+    fn engine_model(&self, about: &About) -> String {
+        let named = self.spec.model.clone().or_else(|| about.model.clone());
+        named.unwrap_or_else(|| self.settings.model.to_string())
+    }
+
+    fn card(&self, about: &About, config: CacheConfig) -> WorkerCard {
+        WorkerCard {
+            id: config.worker,
+            name: self.spec.display_name(),
+            model: self.settings.model.clone(),
+            block_size: self.settings.block_size,
+            total_blocks: u32::try_from(config.most_blocks).unwrap_or(u32::MAX),
+            // 0: the router measures it.
+            slots: self.spec.slots.or(about.slots).unwrap_or(0),
+            max_step_tokens: USUAL_STEP_TOKENS,
+            max_context_tokens: about
+                .max_context_tokens
+                .unwrap_or(self.settings.max_context_tokens),
+            gpu: GpuSpec {
+                kind: "unknown".to_owned(),
+                count: 1,
+                memory_bytes: 0,
+            },
+            engine: self.spec.kind.to_string(),
+            simulated: false,
+            logprobs: self.dialect().logprobs,
+            speculation: "none".to_owned(),
+            hashing: self.settings.hashing,
+        }
+    }
+}
+
+impl Session {
+    /// Publishes how busy the engine is, and how far its feed goes.
+    fn report(&self, load: Option<Load>) {
+        let load = load.unwrap_or_default();
+        let (held, totals) = self.cache.totals();
+        let total = self.total_blocks;
+        let active = (f64::from(total) * load.usage.clamp(0.0, 1.0)) as u32;
+        let held = u32::try_from(held).unwrap_or(u32::MAX);
+        let cached = held.saturating_sub(active).min(total - active);
+        self.cache.report(FeedMessage::Status(WorkerStatus {
+            running: load.running,
+            waiting: load.waiting,
+            active_blocks: active,
+            cached_blocks: cached,
+            free_blocks: total - active - cached,
+            prompt_tokens: totals.prompt_tokens,
+            cached_tokens: totals.cached_tokens,
+            output_tokens: totals.output_tokens,
+            ..WorkerStatus::default()
+        }));
+    }
+}

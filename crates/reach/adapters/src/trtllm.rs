@@ -1,0 +1,88 @@
+//! TensorRT-LLM: events when asked, load and configuration in the JSON of its latest steps.
+
+use contract::GenerateRequest;
+use serde_json::Value;
+
+use crate::completion::Extensions;
+use crate::dialect::{CacheEvents, Dialect, Report};
+use crate::figures::{About, Load, count, number};
+use crate::wire;
+
+const METRICS: &[&str] = &["/metrics"];
+
+pub(crate) const DIALECT: Dialect = Dialect {
+    name: "trtllm",
+    extensions,
+    logprobs: false,
+    cache_salt: false,
+    omits_zero_cached: false,
+    events: CacheEvents::Polled {
+        path: "/kv_cache_events",
+        decode: wire::trtllm::decode,
+    },
+    load: Some(Report {
+        paths: METRICS,
+        read: load,
+    }),
+    about: Some(Report {
+        paths: METRICS,
+        read: about,
+    }),
+    reset_path: None,
+};
+
+fn extensions(request: &GenerateRequest) -> Extensions<'_> {
+    Extensions {
+        // It returns either text or token ids.
+        detokenize: Some(false),
+        ..Extensions::sampling(request)
+    }
+}
+
+fn load(body: &str) -> Option<Load> {
+    let step = latest_step(body)?;
+    let cache = step.get("kvCacheStats");
+    let blocks = |name| cache?.get(name)?.as_f64();
+    let usage = match (blocks("usedNumBlocks"), blocks("maxNumBlocks")) {
+        (Some(used), Some(most)) if most > 0.0 => used / most,
+        (_, _) => 0.0,
+    };
+    let waiting = step.get("numQueuedRequests").and_then(Value::as_f64);
+    Some(Load {
+        running: count(step.get("numActiveRequests")?.as_f64()?),
+        waiting: count(waiting.unwrap_or(0.0)),
+        usage,
+    })
+}
+
+fn about(body: &str) -> About {
+    let step = latest_step(body);
+    let cache = step.as_ref().and_then(|step| step.get("kvCacheStats"));
+    About {
+        block_size: number(cache, "tokensPerBlock"),
+        blocks: number(cache, "maxNumBlocks"),
+        slots: number(step.as_ref(), "maxBatchSizeStatic"),
+        ..About::default()
+    }
+}
+
+fn latest_step(body: &str) -> Option<Value> {
+    let steps: Value = serde_json::from_str(body).ok()?;
+    steps.as_array()?.last().cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensorrt_llm_gives_its_last_steps() {
+        let body = r#"[{"iter":1},{"iter":2,"numActiveRequests":5,"numQueuedRequests":1,
+            "kvCacheStats":{"usedNumBlocks":10,"maxNumBlocks":40,"tokensPerBlock":32}}]"#;
+        let found = load(body).unwrap();
+        assert_eq!((found.running, found.waiting, found.usage), (5, 1, 0.25));
+        let about = about(body);
+        assert_eq!((about.block_size, about.blocks), (Some(32), Some(40)));
+        assert_eq!(load("[]"), None);
+    }
+}
