@@ -173,7 +173,7 @@ impl VirtualWorker {
             false => time.div_f64(speed),
         };
         output.draft_time = at_speed(output.draft_time);
-        output.verify_time = at_speed(output.verify_time);
+        output.forward_time = at_speed(output.forward_time);
         self.output = Some(output);
         let ends = now + at_speed(duration);
         self.under_way = Some(UnderWay { ends, computing });
