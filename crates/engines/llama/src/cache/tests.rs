@@ -51,21 +51,22 @@ const KEYS: u64 = 1;
 const VALUES: u64 = 2;
 const QUERIES: u64 = 3;
 
-/// One component of what a query of a head finds in the first `sees` positions.
-fn expected(head: usize, query: usize, sees: usize, component: usize) -> f64 {
+/// What a query of a head finds in the first `sees` positions.
+fn expected(head: usize, query: usize, sees: usize) -> Vec<f64> {
     let at = |of, position| row(of, position)[head * HEAD_SIZE..][..HEAD_SIZE].to_vec();
     let asked = at(QUERIES, query);
-    let weights: Vec<f64> = (0..sees)
-        .map(|position| {
-            let key = at(KEYS, position);
-            let pairs = key.iter().zip(&asked);
-            let score: f64 = pairs.map(|(k, q)| f64::from(*k) * f64::from(*q)).sum();
-            (score / (HEAD_SIZE as f64).sqrt()).exp()
-        })
-        .collect();
-    let values = (0..sees).map(|position| f64::from(at(VALUES, position)[component]));
-    let sum: f64 = weights.iter().zip(values).map(|(w, value)| w * value).sum();
-    sum / weights.iter().sum::<f64>()
+    let (mut found, mut total) = (vec![0.0; HEAD_SIZE], 0.0);
+    for position in 0..sees {
+        let key = at(KEYS, position);
+        let pairs = key.iter().zip(&asked);
+        let score: f64 = pairs.map(|(k, q)| f64::from(*k) * f64::from(*q)).sum();
+        let weight = (score / (HEAD_SIZE as f64).sqrt()).exp();
+        total += weight;
+        for (found, value) in found.iter_mut().zip(at(VALUES, position)) {
+            *found += weight * f64::from(value);
+        }
+    }
+    found.iter().map(|sum| sum / total).collect()
 }
 
 /// A sequence whose blocks lie in any order, and queries that see more and more of it.
@@ -108,10 +109,10 @@ fn check(isa: Isa, block_size: usize, queries: usize) {
         // SAFETY: there is one thread.
         let found = unsafe { outputs.row(query) };
         for head in 0..HEADS {
-            for component in 0..HEAD_SIZE {
-                let expected = expected(head, query, sees(query), component);
-                let found = f64::from(found[head * 32 + component]);
-                assert!((found - expected).abs() < 1e-5, "{found} for {expected}");
+            let found = &found[head * 32..];
+            for (expected, found) in expected(head, query, sees(query)).iter().zip(found) {
+                let error = (f64::from(*found) - expected).abs();
+                assert!(error < 1e-5, "{found} for {expected}");
             }
         }
     }
@@ -121,9 +122,10 @@ fn check(isa: Isa, block_size: usize, queries: usize) {
 fn queries_find_what_was_stored_wherever_blocks_lie() {
     for isa in Isa::available() {
         for block_size in [4, 16, 32] {
-            for queries in [1, 4, TOGETHER] {
-                check(isa, block_size, queries);
-            }
+            check(isa, block_size, 4);
+        }
+        for queries in [1, TOGETHER] {
+            check(isa, 4, queries);
         }
     }
 }
