@@ -114,6 +114,7 @@ fn start_upstreams(
         api_key,
         timing: Timing::default(),
     };
-    Engines::start(specs, &settings, &place.roster, &place.registry, tasks).context("--upstream")?;
+    Engines::start(specs, &settings, &place.roster, &place.registry, tasks)
+        .context("--upstream")?;
     Ok(())
 }

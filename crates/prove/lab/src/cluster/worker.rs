@@ -134,10 +134,7 @@ impl VirtualWorker {
             false => time.div_f64(speed),
         };
         output.draft_time = at_speed(output.draft_time);
-<<<<<<< HEAD:crates/prove/lab/src/cluster/worker.rs
         output.catch_up_time = at_speed(output.catch_up_time);
-=======
->>>>>>> e-llama:crates/prove/sweep/src/cluster/worker.rs
         output.forward_time = at_speed(output.forward_time);
         self.output = Some(output);
         let ends = now + at_speed(duration);
