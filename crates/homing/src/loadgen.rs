@@ -41,7 +41,7 @@ pub(crate) fn run(args: &LoadgenArgs) -> ExitCode {
         .enable_all()
         .build();
     let outcome = runtime
-        .context("no runtime")
+        .context("cannot start the runtime")
         .and_then(|runtime| runtime.block_on(Box::pin(load(args))));
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -224,7 +224,10 @@ pub(crate) async fn find_model(
             Some(model) => Ok(model.clone()),
             None => {
                 let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
-                bail!("{base} does not serve `{wanted}` but {}", names.join(", "))
+                bail!(
+                    "{base} does not serve `{wanted}`; it serves {}",
+                    names.join(", ")
+                )
             }
         },
         (Ok(models), None) => models

@@ -43,8 +43,8 @@ fn pull(models: &Models, name: &str) -> anyhow::Result<()> {
         tokio::select! {
             pulled = models.pull(name, &mut report) => pulled.map_err(anyhow::Error::from),
             stopped = tokio::signal::ctrl_c() => {
-                stopped.context("no signals")?;
-                anyhow::bail!("interrupted; `homing model pull {name}` goes on from here")
+                stopped.context("cannot handle signals")?;
+                anyhow::bail!("interrupted; `homing model pull {name}` resumes it")
             }
         }
     })?;

@@ -81,7 +81,7 @@ impl Observability {
         };
         let grafana = match (&prometheus, grafana) {
             (Beside::Missing(_), _) => {
-                Beside::Missing("not started: it has nothing to show without Prometheus".to_owned())
+                Beside::Missing("not started: it needs Prometheus".to_owned())
             }
             (Beside::Runs { .. }, Err(taken)) => Beside::Missing(taken),
             (Beside::Runs { .. }, Ok((url, port))) => {
@@ -134,7 +134,7 @@ impl Beside {
         let address = format!("{url}{path}");
         match server.ready(transport, &address, patience).await {
             Start::Ready | Start::Slow => Self::Runs { url, server },
-            Start::Ended(words) => Self::Missing(format!("not running; it said:\n{words}")),
+            Start::Ended(words) => Self::Missing(format!("not running; its output:\n{words}")),
         }
     }
 }
@@ -221,7 +221,8 @@ fn folder(plan: &ObservabilityPlan) -> anyhow::Result<(PathBuf, Option<TempDir>)
         Some(folder) => Ok((folder.clone(), None)),
         None => {
             let temporary = tempfile::Builder::new().prefix("homing-").tempdir();
-            let temporary = temporary.context("no temporary folder for --observability")?;
+            let temporary =
+                temporary.context("cannot create a temporary folder for --observability")?;
             Ok((temporary.path().to_owned(), Some(temporary)))
         }
     }

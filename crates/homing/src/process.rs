@@ -87,7 +87,7 @@ pub(crate) async fn drain(
     tokio::select! {
         () = finished => {}
         () = tokio::time::sleep(grace) => {
-            print::line(format_args!("gave up on {} request(s)", in_flight()));
+            print::line(format_args!("cancelled {} request(s)", in_flight()));
         }
         () = signals.next() => {}
     }

@@ -27,12 +27,12 @@ impl fmt::Debug for Access {
 /// Why somebody may not change the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    #[error("This operation needs the control token: `Authorization: Bearer TOKEN`.")]
+    #[error("This operation requires the control token: `Authorization: Bearer TOKEN`.")]
     Token,
-    #[error("This operation cannot be asked for by a page of another site.")]
+    #[error("This operation is not allowed from a page of another site.")]
     OtherSite,
     #[error(
-        "This server does not answer under that host name: ask for it as localhost or 127.0.0.1, \
+        "This server does not accept that host name: use localhost or 127.0.0.1, \
          or start it with --allowed-hosts NAME."
     )]
     ForeignHost,

@@ -199,7 +199,7 @@ fn pour(
         }
         left = left
             .checked_sub(count as u64)
-            .ok_or_else(|| broken("is longer than it says"))?;
+            .ok_or_else(|| broken("is longer than its declared size"))?;
         crc.update(&buffer[..count]);
         sink(&buffer[..count]).map_err(Spilt::Sink)?;
     }

@@ -229,7 +229,7 @@ fn range<T: PartialOrd + Copy>(
     let (first, last) = text.split_once("..").unwrap_or((text, text));
     let (first, last) = (parse(first)?, parse(last.trim_start_matches('='))?);
     if first > last {
-        return Err(format!("`{text}` runs backwards"));
+        return Err(format!("`{text}` is a reversed range"));
     }
     Ok(first..=last)
 }

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &LearningArgs) -> anyhow::Result<()> {
     ensure!(!args.window.is_zero(), "--window must not be 0");
     ensure!(
         args.window * args.windows > LEARNED_AFTER,
-        "the windows must reach beyond {} s",
+        "the windows must end after {} s",
         LEARNED_AFTER.as_secs()
     );
     let plan = LearningPlan {
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &LearningArgs) -> anyhow::Result<()> {
     };
     print::line(format_args!(
         "SIMULATED: {} at {} on {} workers, profile {}, seed {}, {} runs pooled\n\
-         TTFT p95 in ms of requests sent in successive windows of {} s after the surprise\n",
+         TTFT p95 in ms of requests sent in successive windows of {} s after the change\n",
         plan.workload.name,
         plan.level,
         plan.workers,

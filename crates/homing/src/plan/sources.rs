@@ -129,7 +129,7 @@ impl FrontendArgs {
     fn listed(&self) -> anyhow::Result<BTreeSet<String>> {
         ensure!(
             !self.workers.is_empty() || !self.engines.is_empty(),
-            "no workers: name them with --workers or --engine, or say with --discovery where to find them"
+            "no workers: name them with --workers or --engine, or set --discovery"
         );
         for worker in &self.workers {
             let known = worker.starts_with("http://") || worker.starts_with("https://");

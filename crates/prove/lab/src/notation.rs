@@ -24,7 +24,7 @@ pub fn levels(text: &str) -> Result<Levels, String> {
         };
         let (first, last, step) = (number(first)?, number(last)?, number(step)?);
         if first > last {
-            return Err(format!("`{part}` runs backwards"));
+            return Err(format!("`{part}` is a reversed range"));
         }
         levels.extend((first..=last).step_by(step as usize));
     }
@@ -76,7 +76,7 @@ mod tests {
             ("", "not a number"),
             ("0", "not a number"),
             ("60..180", "no step"),
-            ("80..60:10", "backwards"),
+            ("80..60:10", "reversed"),
             ("60..180:0", "not a number"),
         ] {
             assert!(levels(text).unwrap_err().contains(part), "{text}");

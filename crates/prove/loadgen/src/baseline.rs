@@ -80,9 +80,9 @@ pub struct BaselineFigures {
 /// Why a text is no baseline.
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
-    #[error("not the JSON of a baseline: {0}")]
+    #[error("not a valid baseline: {0}")]
     Json(#[from] serde_json::Error),
-    #[error("schema {found} is not {SCHEMA}, the one this version reads")]
+    #[error("schema {found} is not supported; this version reads {SCHEMA}")]
     Schema { found: u64 },
 }
 
@@ -109,9 +109,9 @@ mod tests {
     #[test]
     fn what_is_no_baseline_is_told_from_another_version() {
         for (text, part) in [
-            ("", "not the JSON of a baseline: EOF"),
+            ("", "not a valid baseline: EOF"),
             ("{}", "missing field `schema`"),
-            (r#"{ "schema": 2 }"#, "schema 2 is not 1"),
+            (r#"{ "schema": 2 }"#, "schema 2 is not supported"),
             (r#"{ "schema": 1 }"#, "missing field `run_id`"),
         ] {
             let error = Baseline::parse(text).unwrap_err().to_string();

@@ -269,7 +269,7 @@ fn refusal(status: StatusCode, body: &[u8]) -> Failure {
 fn broken(error: &hyper::Error) -> Failure {
     Failure::new(
         FailureKind::BrokenStream,
-        format!("the answer broke off: {error}"),
+        format!("the answer was interrupted: {error}"),
     )
 }
 

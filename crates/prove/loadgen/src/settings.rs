@@ -52,13 +52,13 @@ impl Default for Settings {
 pub enum SettingsError {
     #[error("concurrency is at most {MOST_CONVERSATIONS}")]
     Concurrency,
-    #[error("turns must be at least 1 and not run backwards")]
+    #[error("turns must be at least 1, and the range must not be reversed")]
     Turns,
-    #[error("think_time_s must be seconds from 0 to 3600 and not run backwards")]
+    #[error("think_time_s must be from 0 to 3600 seconds, and the range must not be reversed")]
     ThinkTime,
     #[error("max_tokens must be at least 1")]
     MaxTokens,
-    #[error("rates must be above 0 and at most 100000 a second")]
+    #[error("rates must be above 0 and at most 100000 per second")]
     Rate,
 }
 

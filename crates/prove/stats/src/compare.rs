@@ -117,7 +117,7 @@ struct Row {
 /// Why there are no such measurements.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasurementsError {
-    #[error("no measurements `{name}`; there are {}", known.join(", "))]
+    #[error("no measurements `{name}`; available: {}", known.join(", "))]
     Unknown {
         name: String,
         known: Vec<&'static str>,

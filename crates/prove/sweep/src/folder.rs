@@ -25,7 +25,7 @@ use stats::raw::{CellName, RawCell, RawError, write_whole};
 pub enum FolderError {
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("{} holds no sweep: {problem}", path.display())]
+    #[error("{} does not hold a sweep: {problem}", path.display())]
     NoSweep { path: PathBuf, problem: String },
     #[error(
         "output: {} holds a sweep of another plan (its {field} differs); \

@@ -106,7 +106,7 @@ impl FromStr for Order {
         let found = Self::ALL.iter().find(|(known, _)| *known == name);
         found.map(|&(_, order)| order).ok_or_else(|| {
             let known = Self::ALL.map(|(name, _)| name).join(", ");
-            format!("no order `{name}`; there are {known}")
+            format!("no order `{name}`; available: {known}")
         })
     }
 }

@@ -197,10 +197,10 @@ mod tests {
     #[tokio::test]
     async fn addresses_are_checked_before_anything_is_sent() {
         let error = |addresses: &[&str]| Etcd::connect(addresses).unwrap_err().to_string();
-        assert_eq!(error(&[]), "`` is no address of etcd: none given");
+        assert_eq!(error(&[]), "`` is not an etcd address: none given");
         assert_eq!(
             error(&["http://a:2379", "a:2379"]),
-            "`a:2379` is no address of etcd: it must begin with http://"
+            "`a:2379` is not an etcd address: it must begin with http://"
         );
         assert!(Etcd::connect(&["http://localhost:2379 "]).is_ok());
     }

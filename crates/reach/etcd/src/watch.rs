@@ -105,7 +105,7 @@ impl Watch {
             Ok(None) => "the stream ended".to_owned(),
             Err(status) => status.message().to_owned(),
         };
-        debug!(watch = ?self, broken, "watch broke; listing again");
+        debug!(watch = ?self, broken, "watch interrupted; listing again");
         let connecting = connect(self.etcd.clone(), self.prefix.clone());
         self.state = State::Connecting(Box::pin(connecting));
     }
@@ -126,7 +126,7 @@ async fn connect(etcd: Etcd, prefix: Vec<u8>) -> (Vec<KeyValue>, Streaming<Watch
     loop {
         match try_connect(&etcd, &prefix).await {
             Ok(connected) => return connected,
-            Err(error) => warn!(%error, "etcd cannot be watched; trying again"),
+            Err(error) => warn!(%error, "cannot watch etcd; retrying"),
         }
         backoff.wait().await;
     }

@@ -374,12 +374,12 @@ impl Session {
                     Ok(None) => return CLOSED,
                     Err(status) => {
                         debug!(address = self.address, %status, "session");
-                        return "its connection broke";
+                        return "its connection was lost";
                     }
                 },
                 _ = beats.tick() => {
                     if silence.is_too_long() {
-                        return "it fell silent";
+                        return "it stopped responding";
                     }
                     self.tell();
                     self.pass_heads_on();

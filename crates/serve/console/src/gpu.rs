@@ -94,7 +94,7 @@ fn parse(body: &[u8]) -> Result<Vec<Series>, String> {
     let answer = serde_json::from_slice(body);
     let answer = answer.map_err(|error| format!("not an answer of Prometheus: {error}"))?;
     match answer {
-        Answer::Error { error } => Err(format!("Prometheus says: {error}")),
+        Answer::Error { error } => Err(format!("Prometheus error: {error}")),
         Answer::Success { data } => {
             let series = data.result.into_iter().filter_map(|row| {
                 let value = row.value.1.parse::<f64>().ok()?;

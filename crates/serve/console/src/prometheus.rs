@@ -132,7 +132,7 @@ impl Prometheus {
 
 /// The address of a server without its last slash.
 pub(crate) fn base_address(url: &str) -> Result<String, String> {
-    let address: http::Uri = url.parse().map_err(|_| format!("`{url}` is no URL"))?;
+    let address: http::Uri = url.parse().map_err(|_| format!("`{url}` is not a URL"))?;
     let is_web = matches!(address.scheme_str(), Some("http" | "https"));
     let authority = address
         .authority()
@@ -162,7 +162,7 @@ fn path(name: &str, query: &str, numbers: &[(&str, f64)]) -> Result<String, Prob
     }
     for (name, number) in numbers {
         if !number.is_finite() {
-            return Err(Problem::bad_request(format!("`{name}` is no number.")));
+            return Err(Problem::bad_request(format!("`{name}` is not a number.")));
         }
         write!(path, "&{name}={number}").expect("text takes all that is written");
     }

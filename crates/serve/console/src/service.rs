@@ -259,6 +259,6 @@ async fn unknown_path(method: Method, uri: Uri) -> Problem {
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> Problem {
-    let message = format!("{} does not take {method}.", uri.path());
+    let message = format!("{} does not support {method}.", uri.path());
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, message).code("method_not_allowed")
 }

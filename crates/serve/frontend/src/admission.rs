@@ -14,9 +14,9 @@ pub(crate) enum Refusal {
     Draining,
     #[error("the server already holds {limit} requests")]
     Full { limit: usize },
-    #[error("this API key already has {limit} requests under way")]
+    #[error("this API key already has {limit} requests in flight")]
     KeyFull { limit: usize },
-    #[error("the server already holds as many bytes of requests as it may")]
+    #[error("the server is at its limit of buffered request bytes")]
     NoMemory,
 }
 

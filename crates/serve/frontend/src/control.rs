@@ -151,7 +151,7 @@ pub(crate) async fn decisions(
     let older =
         |decision: &&Arc<Decision>| query.before.is_none_or(|before| decision.number < before);
     let page = page(kept.iter().filter(older), query.limit).map_err(|error| {
-        tracing::error!(%error, "decisions cannot be written");
+        tracing::error!(%error, "cannot serialise decisions");
         ApiError::internal()
     })?;
     Ok(([(CONTENT_TYPE, "application/json")], page).into_response())

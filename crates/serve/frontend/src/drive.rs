@@ -141,7 +141,7 @@ impl Drive {
         if matches!(error, ReplyError::NotRead(_)) {
             let request = &self.journey.request().id;
             // Counted as well; a line for each would let a client fill the log.
-            debug!(%request, %error, "answer given up");
+            debug!(%request, %error, "answer cancelled");
             self.dispatch.metrics.slow_reader();
             // Whoever holds the body does not look at it, and may never again.
             self.common.record.fail(ErrorType::Cancelled);

@@ -92,7 +92,7 @@ impl Fleet {
     }
 
     fn draining(&self, worker: WorkerId) {
-        info!(%worker, "worker drains");
+        info!(%worker, "worker is draining");
         if let Some(contact) = self.contacts.write().get_mut(&worker) {
             contact.draining = true;
         }
@@ -220,7 +220,7 @@ impl Pump {
                     | Observed::Unknown => return true,
                 },
                 Err(error) => {
-                    warn!(worker = %self.worker, %error, "no snapshot to be had");
+                    warn!(worker = %self.worker, %error, "snapshot unavailable");
                     tokio::time::sleep(SNAPSHOT_PAUSE).await;
                 }
             }

@@ -137,7 +137,7 @@ impl Intake {
             catch_unwind(AssertUnwindSafe(work)).map_err(|_| "panicked".to_owned())
         };
         done.map_err(|error| {
-            error!(error, "the work on a request failed");
+            error!(error, "processing a request failed");
             ApiError::internal()
         })
     }

@@ -118,14 +118,14 @@ pub async fn serve(
             // The client's own business.
             Err(error) if is_of_one_connection(&error) => continue,
             Err(error) => {
-                warn!(%error, "no connection could be accepted");
+                warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(BREATHER).await;
                 continue;
             }
         };
         // A token should leave when it is written, not when a packet is full.
         if let Err(error) = stream.set_nodelay(true) {
-            warn!(%error, "no delay could not be set");
+            warn!(%error, "cannot set TCP_NODELAY");
         }
         if let Some(place) = hall.listening.connections.admit().await {
             tasks.spawn(Arc::clone(&hall).converse(stream, place));
@@ -219,7 +219,7 @@ impl Hall {
             }
         };
         if let Err(error) = ended {
-            debug!(error, "connection broke");
+            debug!(error, "connection failed");
         }
         drop(seen);
     }

@@ -12,7 +12,7 @@ pub enum LoadError {
     },
     #[error("{} is not valid JSON: {reason}", path.display())]
     Json { path: PathBuf, reason: String },
-    #[error("{} holds no usable tokenizer: {reason}", path.display())]
+    #[error("{} has no usable tokenizer: {reason}", path.display())]
     Tokenizer { path: PathBuf, reason: String },
     #[error("the chat template in {} does not compile: {reason}", path.display())]
     Template { path: PathBuf, reason: String },

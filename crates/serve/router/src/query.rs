@@ -80,9 +80,9 @@ pub struct Ticket(pub(crate) u64);
 pub enum RouteError {
     #[error("no worker is available")]
     NoWorker,
-    #[error("all workers are full; a place is expected in {} s", retry_after.as_secs_f64().ceil())]
+    #[error("all workers are full; a slot is expected in {} s", retry_after.as_secs_f64().ceil())]
     Saturated { retry_after: Duration },
-    #[error("no worker had a place in time; one is expected in {} s", retry_after.as_secs_f64().ceil())]
+    #[error("no worker had a free slot in time; one is expected in {} s", retry_after.as_secs_f64().ceil())]
     QueueTimeout { retry_after: Duration },
 }
 

@@ -60,7 +60,7 @@ const MOST_LOST: usize = 256;
 /// Why a worker was not taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
-    #[error("worker {worker} names blocks otherwise ({found}) than this router ({expected})")]
+    #[error("worker {worker} uses a different block hash ({found}) than this router ({expected})")]
     Hashing {
         worker: WorkerId,
         expected: Hashing,

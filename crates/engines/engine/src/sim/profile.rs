@@ -100,7 +100,7 @@ pub struct Profile {
 /// Why there is no such profile.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    #[error("no profile `{name}`; there are {}", known.join(", "))]
+    #[error("no profile `{name}`; available: {}", known.join(", "))]
     Unknown {
         name: String,
         known: Vec<&'static str>,
@@ -110,7 +110,7 @@ pub enum ProfileError {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("profile `{name}` is not valid TOML for a profile")]
+    #[error("profile `{name}` is invalid")]
     Parse {
         name: String,
         source: Box<toml::de::Error>,

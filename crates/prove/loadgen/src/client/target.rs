@@ -32,7 +32,7 @@ impl fmt::Debug for Key {
 pub enum TargetError {
     #[error("`{0}` is not an address such as http://127.0.0.1:8000")]
     Address(String),
-    #[error("the API key has characters that no header can carry")]
+    #[error("the API key has characters that are not allowed in a header")]
     Key,
 }
 

@@ -50,7 +50,7 @@ pub enum BucketError {
     NoKey(String),
     #[error("AWS_ENDPOINT_URL is http: set AWS_ALLOW_HTTP=true to read without encryption")]
     InTheClear,
-    #[error("{setting} is set to something that cannot be used: {reason}")]
+    #[error("{setting} has an invalid value: {reason}")]
     Setting { setting: String, reason: String },
     #[error("{address}: {reason}")]
     Refused { address: String, reason: String },

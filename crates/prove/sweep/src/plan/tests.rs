@@ -84,10 +84,10 @@ fn what_is_said_first_goes_before_what_is_said_later() {
 fn the_field_that_makes_no_sense_is_named() {
     for (text, expected, part) in [
         ("levels = \"sixty\"", "levels", "`sixty` is not a number"),
-        ("levels = \"60,60\"", "levels", "60 is there twice"),
+        ("levels = \"60,60\"", "levels", "60 appears twice"),
         ("levels = [0]", "levels", "`0` is not a number"),
         ("modes = \"kv,magic\"", "modes", "magic"),
-        ("modes = \"kv,kv\"", "modes", "kv is there twice"),
+        ("modes = \"kv,kv\"", "modes", "kv appears twice"),
         ("modes = \"\"", "modes", "no name"),
         ("window = \"0s\"", "window", "measures nothing"),
         ("window = \"long\"", "window", "long"),

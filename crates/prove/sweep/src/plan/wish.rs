@@ -145,7 +145,7 @@ impl Wish {
         levels.sort_unstable();
         match levels.windows(2).find(|pair| pair[0] == pair[1]) {
             None => Ok(levels),
-            Some(pair) => Err(bad("levels")(format!("{} is there twice", pair[0]))),
+            Some(pair) => Err(bad("levels")(format!("{} appears twice", pair[0]))),
         }
     }
 
@@ -177,7 +177,7 @@ impl Wish {
                 }
             };
             if modes.contains(&name) {
-                return Err(bad("modes")(format!("{name} is there twice")));
+                return Err(bad("modes")(format!("{name} appears twice")));
             }
             modes.push(name);
         }
@@ -193,7 +193,7 @@ impl Wish {
 
     fn virtual_testbed(&self, workload: &str) -> Result<Testbed, PlanError> {
         if self.target.is_some() {
-            let problem = "a virtual sweep has no server; leave out one of the two";
+            let problem = "a virtual sweep has no target server; leave out one of the two";
             return Err(bad("target")(problem.to_owned()));
         }
         // Also checks that load and workers fit each other.

@@ -39,7 +39,7 @@ pub async fn connect(url: &str) -> Result<Client, EventError> {
 fn tell(event: &Event) {
     match event {
         Event::Connected => info!("connected to NATS"),
-        Event::Disconnected => warn!("lost the connection to NATS; trying again"),
+        Event::Disconnected => warn!("lost the connection to NATS; reconnecting"),
         Event::LameDuckMode
         | Event::Draining
         | Event::Closed

@@ -56,7 +56,7 @@ impl Session {
             say: Some(from_frontend::Say::Hello(hello)),
         }) = hello
         else {
-            return Err(Status::invalid_argument("a frontend says hello first"));
+            return Err(Status::invalid_argument("the first message must be hello"));
         };
         let (frontend, attempt) = (FrontendId(hello.frontend), hello.attempt);
         let registration = &shared.config.registration;
@@ -128,7 +128,7 @@ impl Session {
                         self.hear(message);
                         silence.heard();
                     }
-                    Some(Err(_)) => return "its connection broke",
+                    Some(Err(_)) => return "its connection was lost",
                     None => return "it closed",
                 },
                 Ok(()) = self.lease.changed(), if !unsaid.lease => unsaid.lease = true,
@@ -146,7 +146,7 @@ impl Session {
                 }
                 _ = beats.tick() => {
                     if silence.is_too_long() {
-                        return "it fell silent";
+                        return "it stopped responding";
                     }
                     if self.outbound.try_send(Ok(self.beat())).is_err() {
                         return "it does not read";

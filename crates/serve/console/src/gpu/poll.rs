@@ -42,8 +42,8 @@ impl GpuFeed {
         let mut kept = self.inner.latest.lock();
         // Said once for each change, not every five seconds.
         match (&*kept, &latest) {
-            (Ok(_), Err(error)) => warn!(url, error, "gpu figures are missing"),
-            (Err(_), Ok(_)) => info!(url, "gpu figures are back"),
+            (Ok(_), Err(error)) => warn!(url, error, "GPU metrics are missing"),
+            (Err(_), Ok(_)) => info!(url, "GPU metrics are available again"),
             (Ok(_), Ok(_)) | (Err(_), Err(_)) => {}
         }
         *kept = latest;

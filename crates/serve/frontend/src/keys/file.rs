@@ -22,9 +22,9 @@ const LONGEST_NAME: usize = 64;
 pub enum KeyFileError {
     #[error("it is not valid {format}, near line {line}")]
     Syntax { format: &'static str, line: usize },
-    #[error("it needs a list `keys`, and nothing else at the top")]
+    #[error("the top level must be a list `keys` and nothing else")]
     Shape,
-    #[error("there is no key in it")]
+    #[error("it has no keys")]
     Empty,
     #[error("{key}: {problem}")]
     Key { key: String, problem: String },

@@ -26,7 +26,7 @@ const SLOWEST: f64 = 4096.0;
 /// Why a body did not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BodyError {
-    #[error("the request body came too slowly")]
+    #[error("the request body arrived too slowly")]
     TooSlow,
     #[error("the server is shutting down")]
     Stopping,

@@ -166,7 +166,8 @@ impl Connections {
         drop(seen);
         warn!(
             limit,
-            turned_away, "all connections are taken; only health and metrics are answered to more"
+            turned_away,
+            "connection limit reached; further connections get only health and metrics"
         );
     }
 }
