@@ -81,7 +81,7 @@ impl Observability {
         };
         let grafana = match (&prometheus, grafana) {
             (Beside::Missing(_), _) => {
-                Beside::Missing("not started: it needs Prometheus".to_owned())
+                Beside::Missing("not started: it shows nothing without Prometheus".to_owned())
             }
             (Beside::Runs { .. }, Err(taken)) => Beside::Missing(taken),
             (Beside::Runs { .. }, Ok((url, port))) => {

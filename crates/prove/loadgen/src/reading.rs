@@ -117,7 +117,7 @@ impl Reading {
         }
     }
 
-    /// Takes what one read brought. Returns whether the answer is over, well or badly.
+    /// Takes what one read brought. Returns whether the answer is over, including failures.
     pub fn push(&mut self, at: Moment, bytes: &[u8]) -> bool {
         let mut parser = std::mem::take(&mut self.parser);
         let outcome = parser.push(bytes, |data| self.event(at, data));

@@ -41,7 +41,7 @@ pub struct Figures {
 pub struct WindowFigures {
     /// How much time the rates are over: 60, or less at the beginning.
     pub seconds: f64,
-    /// Ended, well or badly.
+    /// Ended, including failures.
     pub requests: u64,
     pub failures: u64,
     /// Failures in a hundred requests.

@@ -85,7 +85,7 @@ pub struct ConversationCounts {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, TS)]
 pub struct TotalCounts {
-    /// Ended, well or badly.
+    /// Ended, including failures.
     pub requests: u64,
     pub failures: u64,
     #[ts(type = "{ [kind in string]: number }")]

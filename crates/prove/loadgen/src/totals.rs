@@ -17,7 +17,7 @@ use crate::samples::Samples;
 /// Figures of all requests that were sent after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
-    /// Ended, well or badly.
+    /// Ended, including failures.
     pub requests: u64,
     pub failures: BTreeMap<FailureKind, u64>,
     pub ttft: Samples,

@@ -105,7 +105,7 @@ pub struct Candidate {
     /// What it would have to compute until this request's first token, pending work
     /// included, in blocks.
     pub prefill_blocks: f64,
-    /// Blocks that its requests under way use, without this one.
+    /// Blocks that its running requests use, without this one.
     pub decode_blocks: u32,
     /// Blocks that this request would add to those.
     pub new_blocks: u32,
