@@ -11,7 +11,7 @@ use std::fmt;
 pub enum Access {
     /// Anyone who can connect, except through another site's page in their browser.
     Open,
-    /// Whoever sends this as a bearer token.
+    /// Only callers that send this as a bearer token.
     Token(String),
 }
 
@@ -143,7 +143,7 @@ mod tests {
             assert_eq!(denied, Err(Denied::OtherSite), "{other}");
         }
         assert_eq!(check(&Access::Open, &[own]), Err(Denied::OtherSite));
-        // Whoever knows the token is no unwitting page.
+        // A caller that knows the token is not an unwitting page.
         let access = Access::Token("secret".to_owned());
         let sent = ("authorization", "Bearer secret");
         assert_eq!(check(&access, &[sent, ("origin", "http://other")]), Ok(()));

@@ -53,8 +53,8 @@ pub struct KvSnapshot {
 pub enum FeedMessage {
     Kv(KvBatch),
     Status(WorkerStatus),
-    /// How far the worker's batches go. Whoever has not heard of the last ones by now has
-    /// missed them.
+    /// The worker's latest batch number. A reader that has not received up to it by now has
+    /// missed batches.
     Head {
         epoch: u64,
         next_sequence: u64,

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`access`] | who may change a server |
 //! | [`block`] | how a prompt becomes a chain of block hashes |
-//! | [`cause`] | how an error is told |
+//! | [`cause`] | an error with all its causes, in one line |
 //! | [`kv_event`] | what a worker tells the router about its cache |
 //! | [`worker`] | what a worker is ([`WorkerCard`]) and how busy it is ([`WorkerStatus`]) |
 //! | [`generate`] | one request to a worker and the chunks that come back |

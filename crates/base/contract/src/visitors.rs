@@ -1,9 +1,9 @@
-//! Under which names a server may be visited, and from which pages.
+//! Which host names a server accepts, and pages of which origins.
 //!
-//! Whoever can reach an open listener on loopback may use it, and so may every page in a
-//! browser on that machine, in two ways: by a name of its own that it points at loopback
-//! ("DNS rebinding"), and by a form or a WebSocket, which browsers send to anybody. The
-//! first gives itself away by the `Host` it asks for, the second by its `Origin`.
+//! Every process that can reach an open listener on loopback may use it. Without this check so
+//! could every page in a browser on that machine, in two ways: by a name of its own that it
+//! points at loopback ("DNS rebinding"), and by a form or a WebSocket, which browsers send to
+//! any host. The first is recognised by its `Host` header, the second by its `Origin`.
 //!
 //! Like [`Access`](crate::Access), the rule is one for every listener and knows headers only
 //! as bytes. Requests without these headers come from no browser, and pass.

@@ -11,8 +11,8 @@
 //!   identity of the block before it. By induction the whole prefix is equal, so a hash
 //!   collision costs a cache miss and never shows one prompt another's cache.
 //! - **One reusable copy.** When two sequences compute the same block side by side, the
-//!   second to publish it is handed the first one's block and its own is freed. So whoever
-//!   references a reusable block also references the reusable blocks before it.
+//!   second to publish it is handed the first one's block and its own is freed. So a sequence
+//!   that references a reusable block also references the reusable blocks before it.
 //! - **Leaf first.** A sequence gives its blocks back last to first, and with the point
 //!   above a block is therefore always evicted before the one it follows. Nothing reusable
 //!   ever hangs in the air.

@@ -140,8 +140,8 @@ pub struct Row<'a> {
     pub start: usize,
     /// Tokens to compute, from `start`.
     pub count: usize,
-    /// Tokens to draft behind them and to verify in the same step. Whoever has fewer guesses
-    /// drafts fewer.
+    /// Tokens to draft behind them and to verify in the same step, at most. A drafter that has
+    /// fewer guesses drafts fewer.
     pub drafts: usize,
     /// Where the sequence's cache is; covers `start + count + drafts` tokens.
     pub blocks: &'a [BlockId],

@@ -15,10 +15,10 @@ use crate::histogram::Histogram;
 use crate::reading::Answer;
 use crate::samples::Percentiles;
 
-/// Modes that are told apart, the next one among them; all others are unknown.
+/// Most modes that are counted separately; all further ones count as unknown.
 const MODES: usize = 16;
 
-/// Turns that are told apart; the last one also stands for all later ones.
+/// Most turns that are counted separately; the last one also stands for all later ones.
 const TURNS: usize = 16;
 
 /// The mode of requests whose server does not say.

@@ -1,11 +1,11 @@
-//! Which turn is due now.
+//! Decides which turn is due now.
 //!
 //! A closed loop: as many conversations as the [`Schedule`] says, each sending its next turn
 //! when the last answer has ended and its user has thought; when one is over, a new one
-//! begins. Or an open one: conversations arrive by themselves, however the others fare. The
-//! driver knows nothing of requests in flight beyond that: it hands out [`TurnPlan`]s and is
-//! told how each ended. Level, script and pace may change at any time; conversations under
-//! way follow from their next turn on.
+//! begins. Or an open one: conversations arrive by themselves, however slow the running ones
+//! are. The driver knows nothing of requests in flight beyond that: it hands out [`TurnPlan`]s
+//! and takes a report of how each ended. Level, script and pace may change at any time; running
+//! conversations follow from their next turn on.
 //!
 //! # Guarantees
 //!
@@ -31,8 +31,8 @@ mod pace;
 #[cfg(test)]
 mod tests;
 
-/// How long a user waits before asking again what was refused or broke off. Clients of real
-/// servers pause too; without it, a full server would be asked for ever within one moment.
+/// How long a user waits before repeating a request that was rejected or interrupted. Clients of
+/// real servers pause too; without it, a full server would be asked forever within one moment.
 pub const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// How a turn ended.

@@ -84,7 +84,7 @@ pub struct LiveParts {
     pub records: Option<RecordSink>,
 }
 
-/// What a load generator can be told.
+/// Commands to a load generator.
 #[derive(Clone, Debug)]
 enum Command {
     Start,
@@ -237,7 +237,7 @@ impl LoadGenerator {
         self.shared.measurements.lock().totals.clone()
     }
 
-    /// Conversations of late, newest first.
+    /// Recent conversations, newest first.
     pub fn conversations(&self) -> Vec<ConversationSummary> {
         self.shared.log.lock().list(self.shared.clock.now())
     }

@@ -1,5 +1,5 @@
-//! The conversations of late, with every word and figure: what a page shows when somebody
-//! wants to see what the load is.
+//! Recent conversations with their text and measurements, for the console's Conversations
+//! pages.
 //!
 //! Bounded by number; the oldest that is over leaves first. All types are an interface of
 //! the web console: fields are added, never renamed.

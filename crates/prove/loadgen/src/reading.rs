@@ -40,7 +40,7 @@ pub struct Reading {
     sent: Moment,
     parser: Parser,
     chunks: Vec<Chunk>,
-    /// How many of them have been told.
+    /// How many of them `next_arrival` has returned.
     told: usize,
     text: String,
     usage: Option<Usage>,
@@ -128,7 +128,7 @@ impl Reading {
         self.done || self.failure.is_some()
     }
 
-    /// The next event with content that has not been told yet.
+    /// The next event with content that has not been returned yet.
     pub fn next_arrival(&mut self) -> Option<Arrival> {
         let chunk = *self.chunks.get(self.told)?;
         let before = self.told.checked_sub(1).map(|before| self.chunks[before]);
@@ -148,7 +148,7 @@ impl Reading {
         })
     }
 
-    /// The text so far, for whoever shows an answer in the making.
+    /// The text so far, for pages that show an answer while it arrives.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -45,7 +45,7 @@ impl TurnType {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 #[ts(optional_fields)]
 pub struct RequestRecord {
-    /// What the server was told: `X-Session-ID`.
+    /// The id that the server got as `X-Session-ID`.
     pub conversation_id: String,
     /// In order of beginning, from 0; the same in every run with the same seed.
     pub conversation: u64,

@@ -114,7 +114,7 @@ impl Rolling {
         Arc::clone(&self.flow)
     }
 
-    /// Forgets everything; whoever counts arrivals goes on.
+    /// Clears everything; callers that count arrivals may continue.
     pub fn clear(&mut self) {
         self.flow.clear();
         *self = Self {

@@ -1,10 +1,10 @@
-//! The pages: files that were built before, served as they are.
+//! Serves the pages: files that were built before.
 //!
-//! Whoever makes a console hands the files over, so that this crate needs none to be built.
+//! The caller that creates a console passes the files in, so that this crate builds without them.
 //! Each has its own path and nothing else does: a console before another service leaves every
 //! other path to it. Names of files under `assets/` carry a hash of their content, so a
-//! browser may keep them for ever; the others are asked for again and answered with 304 while
-//! they are the same.
+//! browser may keep them forever; the others are requested again and answered with 304 while
+//! they are unchanged.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

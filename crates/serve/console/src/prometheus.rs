@@ -1,8 +1,8 @@
-//! Questions of pages to a Prometheus, passed on.
+//! Forwards queries of pages to a Prometheus.
 //!
-//! A page talks only to where it came from, so the console asks for it. Two paths that only
-//! read, with the parameters that they have; each question and its answer are bounded, and so
-//! is how many are asked at once. What Prometheus refuses is told in its own words.
+//! A page may only talk to its own origin, so the console asks for it. There are two read-only
+//! paths, with the parameters that they have; each query and its answer are bounded, and so is
+//! the number of concurrent queries. Errors of Prometheus are passed on unchanged.
 
 #[cfg(test)]
 mod tests;

@@ -143,7 +143,7 @@ impl Drive {
             // Counted as well; a line for each would let a client fill the log.
             debug!(%request, %error, "answer cancelled");
             self.dispatch.metrics.slow_reader();
-            // Whoever holds the body does not look at it, and may never again.
+            // The holder of the body may never poll it again, so the record is closed here.
             self.common.record.fail(ErrorType::Cancelled);
         }
         self.reply.fail(error);
@@ -323,7 +323,7 @@ impl Siblings {
     async fn one_ends(&self) -> bool {
         let ended = self.ended.notified();
         let mut ended = std::pin::pin!(ended);
-        // First listen, then look: whoever ends in between is heard.
+        // First listen, then look: one that ends in between is noticed.
         ended.as_mut().enable();
         if self.running.load(Ordering::Acquire) == 0 {
             return false;

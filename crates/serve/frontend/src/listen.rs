@@ -5,7 +5,7 @@
 //! between requests, and (in [`slow_reader`](crate::slow_reader)) while an answer waits to be
 //! read. Their number has a limit too. When it is reached, connections that do nothing make
 //! room first; after them a few places remain in which only health and metrics are answered,
-//! so that whoever looks after the server can see what is wrong with it.
+//! so that an operator can see what is wrong with the server.
 //!
 //! | module | what it does |
 //! |---|---|

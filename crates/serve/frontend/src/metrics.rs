@@ -291,8 +291,8 @@ impl Drop for Arrival<'_> {
     }
 }
 
-/// Follows one request, from its arrival to the end of its last answer. Shared by whoever
-/// brings the answers and whoever sends them.
+/// Follows one request, from its arrival to the end of its last answer. Shared by the task that
+/// reads from the worker and the one that writes to the client.
 #[derive(Debug)]
 pub(crate) struct RequestRecord {
     metrics: Arc<FrontendMetrics>,

@@ -1,9 +1,9 @@
 //! What lies between a worker's answer and the client that reads it: one bounded buffer.
 //!
-//! The driver ([`crate::drive`]) puts chunks in as fast as the worker sends them; whoever
+//! The driver ([`crate::drive`]) puts chunks in as fast as the worker sends them; the task that
 //! writes to the client takes them out as fast as the client reads. Neither waits for the
-//! other, so how fast a client reads is nobody's business but its own: the worker's slot is
-//! given back when the worker is done.
+//! other, so a slow client affects nobody else: the worker's slot is given back when the worker
+//! is done.
 //!
 //! # Guarantees
 //!
@@ -188,7 +188,7 @@ pub(crate) struct Reply {
     pub(crate) output_tokens: u32,
     /// The engine's own figure.
     pub(crate) cached_tokens: u32,
-    /// What all its workers have told; each does at its end.
+    /// Sum over all its workers; each reports at its end.
     pub(crate) speculation: RequestSpeculation,
     pub(crate) started: Option<Started>,
     shared: Arc<Mutex<Shared>>,

@@ -66,7 +66,7 @@ impl Bounds {
         }
     }
 
-    /// Twice what fits is counted, so that who is a little over is told by how much.
+    /// Counts up to twice what fits, so that the error can say by how much a prompt is too long.
     fn check_counted(self, tokens: usize) -> Result<(), PrepareError> {
         self.check_tokens(tokens.saturating_sub(CHEAP_TOKENS) / 2)
     }

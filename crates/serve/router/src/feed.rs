@@ -1,10 +1,10 @@
-//! Are a worker's cache events complete, and what if not.
+//! Checks that a worker's cache events are complete, and repairs gaps.
 //!
 //! Batches carry a number that is contiguous per epoch. As long as each batch continues the
 //! last, it is applied at once. A missing number, or an epoch that differs, means that what
-//! the index believes may be wrong: the caller is told once to fetch a snapshot, and batches
-//! that arrive meanwhile are kept and replayed on top of it. A gap within what was kept asks
-//! for another snapshot, so the feed converges however messages were lost.
+//! the index believes may be wrong: the caller is asked once to fetch a snapshot, and batches
+//! that arrive in the meantime are kept and replayed on top of it. A gap within what was kept
+//! asks for another snapshot, so the feed converges however messages were lost.
 //!
 //! # Guarantees
 //!
@@ -175,8 +175,8 @@ impl Feed {
         Observed::Applied
     }
 
-    /// Hears how far the worker's batches go. Whoever is behind has missed some: the caller
-    /// says it only once they should have arrived.
+    /// Takes the worker's latest batch number. If the feed is behind it, batches were lost: the
+    /// caller passes it only once they should have arrived.
     pub fn head(&mut self, head: (u64, u64), holdings: &mut Holdings<'_>) -> Observed {
         if self.waiting.is_some() {
             return Observed::Buffered;

@@ -111,8 +111,8 @@ impl Health {
     pub fn failed(&mut self, now: Moment) -> bool {
         let failures = match self.standing {
             Standing::Sound { failures } => failures + 1,
-            // Whoever is on trial has used up its credit. What was under way when it was
-            // shunned fails late and proves nothing new.
+            // One failure ends a trial. Requests that were running when the worker was
+            // shunned fail late and prove nothing new.
             Standing::Shunned { until } if now < until => return false,
             Standing::Shunned { .. } | Standing::Recovering { .. } => FAILURES,
         };

@@ -22,7 +22,7 @@
 //! | [`router`] | the lock, the guard, the metrics |
 //!
 //! Absent on purpose: nothing here knows HTTP, links to workers, or how events travel, and
-//! nothing waits, except whoever awaits [`Router::route`] while every worker is full.
+//! nothing waits, except callers of [`Router::route`] while every worker is full.
 
 pub mod active_blocks;
 mod block_table;

@@ -13,11 +13,12 @@
 //! - **A class is passed over at most [`MOST_OVERTAKEN`] times**: then the next slot is its,
 //!   so with two classes the lower has at least one slot in 17, and with `n` one in `15 + n`.
 //! - **Within a class nobody is overtaken more than [`MOST_OVERTAKEN`] times**: so often may
-//!   one who stands behind in the order be bound first; then whoever was overtaken goes
-//!   next in the order, home or not. A bound on age would turn the queue into plain order as soon as
+//!   one who stands behind in the order be bound first; then the overtaken request goes
+//!   next, home or not. A bound on age would turn the queue into plain order as soon as
 //!   everyone has waited that long, which is when order matters most.
-//! - **Shares.** Whoever is bound pays, at home or not, so tenants that wait all the time
-//!   get tokens in proportion to their weights, within the cost of [`WINDOW`] requests.
+//! - **Shares.** Every request that is bound is charged, at home or not, so tenants that wait
+//!   all the time get tokens in proportion to their weights, within the cost of [`WINDOW`]
+//!   requests.
 //! - **A full queue is shared too**: who has less than their share of it takes a place of
 //!   the one who has most ([`Queue::displace`]).
 //! - **Cancelled is gone.** A cancelled request leaves at once and is never bound.
@@ -286,7 +287,7 @@ impl Queue {
         }
     }
 
-    /// An answer had so many tokens: the next is expected to be alike.
+    /// Updates the expected output length with an answer of so many tokens.
     pub fn heed_output(&mut self, tokens: u32) {
         self.expected_output += OUTPUT_GAIN * (f64::from(tokens) - self.expected_output);
     }
@@ -364,7 +365,7 @@ impl Queue {
             if !waiting.may_go_to(worker) {
                 continue;
             }
-            // If all of the window have failed there: whoever comes first behind it.
+            // If all of the window have failed there: the first one behind it.
             let beyond = position >= WINDOW;
             if beyond || waiting.overtaken >= MOST_OVERTAKEN || is_home(waiting) {
                 return Some(number);

@@ -4,8 +4,8 @@
 //! nothing, so a lock around it costs less than the two channel crossings and wake-ups that
 //! asking a task would; and a guard can give its place back right in `Drop`, where nothing
 //! can be awaited, without a second channel that might still be full of releases when the
-//! next pick looks at the load. Only a request that finds every worker full waits: whoever
-//! makes room binds it, under the same lock, and wakes it after letting go of the lock.
+//! next pick looks at the load. Only a request that finds every worker full waits: the caller
+//! that makes room binds it, under the same lock, and wakes it after releasing the lock.
 //!
 //! # Guarantees
 //!

@@ -143,7 +143,7 @@ pub struct State {
     reservations: Reservations<Reservation>,
     completions: Completions,
     queue: Queue,
-    /// Those who made place in the queue for others and have not been told.
+    /// Requests that were displaced from a full queue and have not been notified.
     displaced: Vec<Ticket>,
     /// The latest workers that vanished, latest first.
     lost: Vec<WorkerId>,

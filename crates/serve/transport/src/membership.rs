@@ -1,8 +1,8 @@
-//! Who is there.
+//! Which workers there are.
 //!
-//! Whatever discovers workers (the demo itself, later etcd or Kubernetes) speaks through a
-//! [`Roster`]; whoever routes listens to its [`Changes`]. A change is told once and in
-//! order, so the listener's picture is exact without polling.
+//! What discovers workers (the demo itself, etcd, Kubernetes or a list) reports them to a
+//! [`Roster`]; the router listens to its [`Changes`]. A change is reported once and in order, so
+//! the listener's view is exact without polling.
 
 use std::sync::Arc;
 

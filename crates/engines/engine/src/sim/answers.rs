@@ -81,7 +81,7 @@ struct Passage {
     article: Range<usize>,
 }
 
-/// What one request is told: a place and a length.
+/// The answer to one request: a position in the articles and a length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Tokens before the end-of-text token, opening included.
@@ -128,8 +128,8 @@ impl AnswerBank {
         bank
     }
 
-    /// Chooses what to tell a request. `stream` names the request, so that the same request
-    /// is told the same whenever it comes.
+    /// Chooses the answer to a request. `stream` identifies the request, so that the same request
+    /// always gets the same answer.
     pub fn answer(
         &self,
         request: &GenerateRequest,

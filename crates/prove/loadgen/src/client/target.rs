@@ -1,4 +1,4 @@
-//! Which server, which model, and what it is told about us.
+//! Which server, which model, and the headers that identify this client.
 
 use std::fmt;
 

@@ -25,7 +25,7 @@ use crate::client::Transport;
 /// Files that are fetched at once.
 const AT_ONCE: usize = 8;
 
-/// A person waits for this: a server that cannot be reached is told soon.
+/// A person waits for this: an unreachable server is reported soon.
 const RETRIES: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -19,8 +19,8 @@ use crate::script::TurnPlan;
 use crate::snapshot::Phase;
 use crate::starter::Starter;
 
-/// Times that a turn is tried before its conversation is given up. A server that is away or
-/// full is asked for ever.
+/// Attempts at a turn before its conversation is abandoned. A server that is unreachable or
+/// full is retried forever.
 const ATTEMPTS: u32 = 3;
 
 /// Reports that may wait. Senders wait beyond that, after their clocks were read.
@@ -106,7 +106,7 @@ impl Conductor {
                 order = orders.recv() => match order {
                     Some((order, done)) => {
                         self.obey(order);
-                        // Whoever gave it may have gone.
+                        // The caller may have gone.
                         let _ = done.send(());
                     }
                     None => break,

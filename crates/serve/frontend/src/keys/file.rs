@@ -178,7 +178,7 @@ fn read(place: usize, mut fields: Map<String, Value>) -> Result<Key, KeyFileErro
         Some(_) => return Err(wrong(&name, "`cache_salt` must be text")),
     };
     if !fields.is_empty() {
-        // Its name is not told: it may be a key that slipped a line.
+        // The message omits its name: it may be a key in the wrong place.
         let problem = "it has a field other than name, key, priority, share, max_requests, \
                        isolated and cache_salt";
         return Err(wrong(&name, problem));

@@ -16,15 +16,15 @@ use tracing::warn;
 
 use super::pulse::Pulse;
 
-/// Places beyond the limit, for health and metrics.
+/// Connections beyond the limit, for health and metrics.
 pub(super) const RESERVE: usize = 16;
-/// A connection younger than this may still be about to ask.
+/// A connection younger than this may still be about to send a request.
 const QUIET_AFTER: Duration = Duration::from_secs(1);
-/// The same in the reserve, where whoever comes asks at once.
+/// The same in the reserve, where clients send a request immediately.
 const QUIET_IN_RESERVE_AFTER: Duration = Duration::from_millis(100);
-/// How long a connection that was told to go may take for it.
+/// How long a connection may take to close when another needs its place.
 const MAKING_ROOM: Duration = Duration::from_millis(50);
-/// How often a full house is told of.
+/// How often the log reports that the limit is reached.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// The connections of a process. Cheap to clone.

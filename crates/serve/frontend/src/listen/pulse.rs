@@ -47,7 +47,7 @@ struct State {
     stirred: Option<Instant>,
     /// An answer left before its request's body was read.
     unread: bool,
-    /// It was told to make room.
+    /// It has to close to make room.
     leaving: bool,
 }
 

@@ -12,7 +12,7 @@
 //!
 //! # Guarantees
 //!
-//! - **Work is conserved**: whoever waits is in the order.
+//! - **Work is conserved**: every waiting request is in the order.
 //! - **Shares.** Of two flows that wait all the time, neither is bound more tokens per weight
 //!   than the other by more than one request of each, as long as the head of the order is taken.
 //! - **Bounded memory.** Flows that do not wait are remembered only while they owe something,
@@ -235,7 +235,7 @@ impl<L: Line> Line for Flows<L> {
 }
 
 /// The numbers of all flows in the order in which they would be bound if every request cost
-/// the same. Lazy: whoever stops early has looked at few.
+/// the same. Lazy: a caller that stops early has looked at few.
 pub(super) struct Merged<'a, L: Line> {
     flows: &'a BTreeMap<u64, Flow<L>>,
     typical: u64,

@@ -129,7 +129,7 @@ struct Known {
     indexed: usize,
 }
 
-/// What a request asks of every worker alike, reckoned once: divisions are dear.
+/// What a request needs on every worker, computed once: divisions are expensive.
 pub(super) struct Asked {
     prompt_tokens: u32,
     blocks: u32,

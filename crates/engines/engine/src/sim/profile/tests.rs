@@ -1,4 +1,4 @@
-//! The shipped profiles, and what a bad one is told.
+//! The shipped profiles, and the errors for invalid ones.
 
 use super::*;
 
