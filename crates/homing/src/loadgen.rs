@@ -195,7 +195,7 @@ async fn user_model(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<Option<U
         return Ok(None);
     };
     let mut target = Target::new(url, "").context("--user-model")?;
-    // Whoever writes questions is some server out there: it gets the standard's fields.
+    // The user model may be any server: it gets only the standard's fields.
     target.extensions = false;
     if let Ok(key) = secret(USER_MODEL_KEY) {
         target = target.with_key(&key).context(USER_MODEL_KEY)?;

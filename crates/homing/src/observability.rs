@@ -193,7 +193,8 @@ async fn start_grafana(files: &Files, url: String, port: u16, transport: &Transp
     }
 }
 
-/// What Grafana is told. Whoever sits at this machine may look; it asks nobody outside.
+/// Grafana's settings. Everyone on this machine may look without logging in; Grafana contacts no
+/// server outside.
 fn grafana_settings(files: &Files, port: u16) -> Vec<(&'static str, String)> {
     let path = |path: &Path| path.display().to_string();
     vec![

@@ -105,7 +105,7 @@ fn planned(args: &SweepArgs) -> anyhow::Result<Plan> {
         None => Wish::default(),
     };
     let wish = args.plan.wish().or(file);
-    // A story is told anywhere; only where it is not simulated must be said.
+    // A story is simulated unless it has a target.
     let is_virtual = args.in_virtual_time || wish.story && wish.target.is_none();
     Ok(wish.resolve(is_virtual)?)
 }

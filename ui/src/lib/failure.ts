@@ -1,4 +1,4 @@
-/** A failure of the load generator, told so that whoever sees it knows where to look. */
+/** Failures of the load generator, as messages that say where to look. */
 import type { Snapshot } from "../api/types";
 
 const LEADS: Record<string, string> = {

@@ -39,7 +39,7 @@ pub enum Denied {
 }
 
 impl Denied {
-    /// For programs.
+    /// The machine-readable error code.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Token => "control_token_required",

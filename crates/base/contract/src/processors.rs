@@ -14,7 +14,7 @@ pub struct Processors {
 }
 
 impl Processors {
-    /// Where Linux tells it.
+    /// The file in which Linux reports CPU times.
     pub const FILE: &str = "/proc/stat";
 
     /// Reads the line that is about all processors together.

@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use crate::access::Denied;
 
-/// Who may visit.
+/// Host names and origins that a server accepts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Visitors {
     hosts_checked: bool,
@@ -22,7 +22,7 @@ pub struct Visitors {
 }
 
 impl Visitors {
-    /// Everybody, under any name.
+    /// Accepts every host name and origin.
     pub fn anybody() -> Self {
         Self::default()
     }

@@ -41,7 +41,7 @@ impl fmt::Display for ModelName {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkerCard {
     pub id: WorkerId,
-    /// For people: `worker-0`.
+    /// The display name, such as `worker-0`.
     pub name: String,
     pub model: ModelName,
     /// Tokens per KV block.

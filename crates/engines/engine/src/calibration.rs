@@ -34,7 +34,7 @@ const MOST: u32 = 64;
 /// Ids that every vocabulary has; which they are does not matter to a step's time.
 const TOKENS: std::ops::Range<TokenId> = 1..64;
 
-/// One kind of step.
+/// One kind of step: what is in its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Sequences that decode.
@@ -52,7 +52,7 @@ pub struct Shape {
 pub struct Measurement {
     pub shape: Shape,
     pub load: StepLoad,
-    /// The median.
+    /// The median time of such a step.
     pub seconds: f64,
 }
 

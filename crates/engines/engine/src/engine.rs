@@ -162,7 +162,7 @@ impl EngineHandle {
     }
 }
 
-/// Owns everything that changes.
+/// The engine's task, which owns all mutable state.
 struct Task<E> {
     scheduler: Scheduler,
     executor: E,

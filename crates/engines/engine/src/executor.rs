@@ -40,7 +40,7 @@ pub struct Limits {
     /// Tokens per block.
     pub block_size: u32,
     pub total_blocks: u32,
-    /// Sequences in one batch.
+    /// Most sequences in one batch.
     pub slots: u32,
     /// Tokens in one batch, drafted ones included. At least `slots`, so that every running
     /// sequence moves on in every step.

@@ -178,7 +178,7 @@ impl Archive {
     }
 }
 
-/// What went wrong on the way from a member to whoever takes its bytes.
+/// An error while a member is read, or in the callback that takes its bytes.
 enum Spilt {
     Reading(io::Error),
     Sink(PullError),

@@ -1,4 +1,4 @@
-//! Why a model cannot be had. Every message says what to look at: a folder, a package, an address.
+//! Why a model is unavailable. Every message says what to look at: a folder, a package, an address.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -32,5 +32,5 @@ impl Progress {
     }
 }
 
-/// Whoever wants to know.
+/// A callback that takes progress reports.
 pub type Report<'a> = &'a mut (dyn FnMut(Progress) + Send);

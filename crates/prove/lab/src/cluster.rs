@@ -262,8 +262,8 @@ impl Cluster {
         }
     }
 
-    /// Whoever computes goes faster or slower as soon as fewer or more do. Where a step ended
-    /// before, it leaves an event that means nothing any more.
+    /// Steps become faster or slower as soon as fewer or more workers compute. The event of a
+    /// step's former end stays in the queue and is ignored.
     fn keep_pace(&mut self) {
         let computing = self.computing();
         for index in 0..self.workers.len() {
@@ -386,8 +386,8 @@ impl Cluster {
         self.answered.push_back((tag, answer));
     }
 
-    /// A worker failed. Whoever has seen nothing yet is placed again; others must ask again,
-    /// because a second worker would continue differently.
+    /// A worker failed. Requests that have no token yet are placed again; others must be sent
+    /// again, because a second worker would continue differently.
     fn interrupted(&mut self, key: usize) {
         let request = self.requests.get_mut(key);
         let placed = request.placed.take().expect("it was being read");

@@ -25,7 +25,7 @@ const GREEDY: u64 = 0x62;
 const FIRST_TEXT: u64 = 1 << 40;
 pub(crate) const FIRST_TAG: usize = 1 << 40;
 
-/// Who the conversations are asked by, where the two can be told apart.
+/// The tenants of the conversations, in runs where the router can distinguish them.
 const MODEST_TENANT: u64 = 1;
 const GREEDY_TENANT: u64 = 2;
 

@@ -32,7 +32,7 @@ pub struct ModeFigures {
     pub turns: Vec<TurnNumberFigures>,
 }
 
-/// Of one turn number.
+/// Figures of all requests with one turn number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, TS)]
 pub struct TurnNumberFigures {
     /// From 1. The 16th stands for all later ones too.

@@ -47,7 +47,7 @@ const REFUSAL_BYTES: usize = 64 << 10;
 /// How long a request may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// For the whole answer.
+    /// Longest time for the whole answer.
     pub answer: Duration,
     /// For the next byte of an answer that has begun.
     pub silence: Duration,
@@ -76,7 +76,7 @@ pub struct Client {
 pub struct Exchange {
     /// When sending began.
     pub sent: Moment,
-    /// When it was over.
+    /// When the answer ended or failed.
     pub ended: Moment,
     /// What had come by then, of an answer that failed too.
     pub heard: Heard,
@@ -150,7 +150,7 @@ impl Client {
         }
     }
 
-    /// What is served.
+    /// Lists the models that the server serves.
     pub async fn models(&self) -> Result<Vec<ServedModel>, Failure> {
         let request = self.request(Method::GET, "/models", Bytes::new());
         let asked = async {

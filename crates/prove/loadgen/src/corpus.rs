@@ -14,7 +14,7 @@ use crate::starter::{Starter, Unfit};
 /// Larger files are left out: a conversation begins with one, whole.
 pub const LARGEST_FILE: u64 = 4 << 20;
 
-/// What was found.
+/// The texts that were found, and the files that were skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Corpus {
     /// In order of the files' names.

@@ -63,7 +63,7 @@ pub struct LiveConfig {
     pub sampling_seeds: bool,
     /// Requests that are sent earlier after a start are not part of the totals.
     pub warmup: Duration,
-    /// Unix milliseconds now.
+    /// The current time in Unix milliseconds.
     pub unix_ms: u64,
 }
 
@@ -184,7 +184,7 @@ impl LoadGenerator {
         self.order(Command::Stop).await;
     }
 
-    /// Changes what runs.
+    /// Replaces the settings of the running load.
     pub async fn set(&self, settings: Settings) -> Result<(), SettingsError> {
         settings.check()?;
         self.order(Command::Set(Box::new(settings))).await;

@@ -50,7 +50,7 @@ pub struct ConversationSummary {
     pub status: ConversationStatus,
     pub turns_answered: u32,
     pub turns_planned: u32,
-    /// Since the Unix epoch.
+    /// Milliseconds since the Unix epoch.
     pub started_ms: u64,
     /// Since the beginning; for one that is over, until its end.
     pub duration_s: f64,
@@ -178,7 +178,7 @@ impl Log {
         }
     }
 
-    /// The list, newest first.
+    /// Summaries of the conversations, newest first.
     pub fn list(&self, now: Moment) -> Vec<ConversationSummary> {
         let newest_first = self.entries.values().rev();
         newest_first.map(|entry| entry.summary(now)).collect()

@@ -34,7 +34,7 @@ use crate::failure::{Failure, FailureKind};
 /// Longest piece of a bad event that a message repeats.
 const QUOTED: usize = 120;
 
-/// A request under way.
+/// Reads the answer to one request.
 #[derive(Debug)]
 pub struct Reading {
     sent: Moment,

@@ -41,7 +41,7 @@ impl TurnType {
     }
 }
 
-/// One request.
+/// The measurements of one request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 #[ts(optional_fields)]
 pub struct RequestRecord {
@@ -49,7 +49,7 @@ pub struct RequestRecord {
     pub conversation_id: String,
     /// In order of beginning, from 0; the same in every run with the same seed.
     pub conversation: u64,
-    /// From 0.
+    /// The turn's number in its conversation, from 0.
     pub turn: u32,
     /// How many turns the conversation has.
     pub turns: u32,
@@ -58,7 +58,7 @@ pub struct RequestRecord {
     pub attempt: u32,
     /// When the turn should have been sent.
     pub due_s: f64,
-    /// When sending began.
+    /// When sending began, in seconds since the start of the run.
     pub sent_s: f64,
     pub ended_s: f64,
     /// From due to sent: how late the load generator was.

@@ -12,7 +12,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::rolling::WindowFigures;
 use crate::settings::Settings;
 
-/// Whether load is on.
+/// The state of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
@@ -36,7 +36,7 @@ pub struct Snapshot {
     pub workload: WorkloadSummary,
     pub settings: Settings,
     pub conversations: ConversationCounts,
-    /// The last minute.
+    /// Figures of the last minute.
     pub window: WindowFigures,
     /// TTFT by routing mode and turn since load was last started.
     #[serde(default)]
@@ -85,7 +85,7 @@ pub struct ConversationCounts {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, TS)]
 pub struct TotalCounts {
-    /// Ended, including failures.
+    /// Requests that ended, including failures.
     pub requests: u64,
     pub failures: u64,
     #[ts(type = "{ [kind in string]: number }")]

@@ -67,7 +67,7 @@ pub struct LiveRun<'a> {
     pub watcher: Box<dyn FnMut(News<'_>) + 'a>,
 }
 
-/// What happens, for whoever watches.
+/// Progress events of a sweep.
 #[derive(Clone, Copy, Debug)]
 pub enum News<'a> {
     /// A run begins, with how many are left including it.

@@ -1,9 +1,8 @@
-//! Requests that have one answer, and which endpoint gets them.
+//! Unary requests, and the choice of the endpoint.
 //!
-//! All calls go to one endpoint until it fails; then the next one is it, for everybody who
-//! shares the client. Every request here may be sent twice without harm, so a failed one is
-//! tried at each endpoint once. Waiting and trying again later is the caller's matter:
-//! [`Watch`](crate::Watch) and [`Lease`](crate::Lease) do it.
+//! All calls go to one endpoint until it fails; then all users of the client switch to the next
+//! one. Every request here is idempotent, so a failed one is tried at each endpoint once. The
+//! caller retries later: [`Watch`](crate::Watch) and [`Lease`](crate::Lease) do.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -25,7 +25,7 @@ use crate::{KeyValue, end_of};
 /// What a [`Watch`] tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// All there is. What was told before and is not in it is gone.
+    /// All keys that exist. A key of an earlier update that is not in it is gone.
     Snapshot(Vec<KeyValue>),
     Put(KeyValue),
     Deleted(Vec<u8>),

@@ -8,7 +8,7 @@
 //!
 //! # Ends
 //!
-//! - **Drain.** Frontends are told, nothing new is taken, running requests finish.
+//! - **Drain.** Frontends are notified, nothing new is taken, running requests finish.
 //! - **The engine stops.** Its feed ends, sessions end, and frontends look for others.
 //! - **A frontend falls silent.** Its leases are free; its requests end with its connection.
 
@@ -46,7 +46,7 @@ use crate::wire::worker_server::{Worker, WorkerServer};
 
 /// Envelopes that a frontend on the direct plane may lag behind.
 const PACKETS: usize = 4096;
-/// How often slots are divided anew and loads told to all.
+/// How often slots are divided again and loads sent to all.
 const DIVIDE_EVERY: Duration = Duration::from_millis(50);
 /// So many of these pass before status and loads are said again although nothing has changed. Brokers
 /// keep nothing, so a frontend that began to listen a moment too late hears them then.
@@ -80,8 +80,8 @@ struct Shared {
     config: ServeConfig,
     link: Arc<dyn WorkerLink>,
     leases: Mutex<Leases>,
-    /// What each frontend is lent, to be told by its session. Only the latest counts, so none
-    /// can be lost on the way there.
+    /// The lease of each frontend, to be sent by its session. Only the latest counts, so none can
+    /// be lost on the way there.
     sessions: Mutex<BTreeMap<FrontendId, Latest>>,
     packets: broadcast::Sender<Bytes>,
     publisher: Publisher,

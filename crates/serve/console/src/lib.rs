@@ -97,7 +97,7 @@ pub struct ConsoleConfig {
     pub dashboards: Vec<Dashboard>,
     /// What answers their queries, if anything does.
     pub prometheus: Option<Prometheus>,
-    /// Unix milliseconds now.
+    /// The current time in Unix milliseconds.
     pub unix_ms: u64,
 }
 

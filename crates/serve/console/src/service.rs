@@ -198,7 +198,8 @@ async fn query_range(
     prometheus.over(&over).await.map(json)
 }
 
-/// Obeys, and tells how things are then: what is already so stays so.
+/// Performs a load action and returns the resulting state. Idempotent: an action that changes
+/// nothing succeeds.
 async fn drive(
     State(console): State<Console>,
     headers: HeaderMap,

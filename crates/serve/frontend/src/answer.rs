@@ -22,7 +22,7 @@ pub(crate) struct Answer {
     /// The prompt's place in the request.
     pub(crate) index: u32,
     pub(crate) usage: Usage,
-    /// Once somebody answers.
+    /// Set once a worker answers.
     begun: Option<Begun>,
     started: Option<Started>,
     times: TokenTimes,

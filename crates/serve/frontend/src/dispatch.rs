@@ -27,7 +27,7 @@ pub(crate) struct Urgency {
     pub(crate) patience: Option<Duration>,
 }
 
-/// What bounds a journey.
+/// Limits of a request's journey over the workers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) faults: FaultLimits,

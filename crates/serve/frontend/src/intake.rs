@@ -56,7 +56,7 @@ pub(crate) struct Taken {
 pub(crate) struct Claim {
     bytes: usize,
     room: Option<OwnedSemaphorePermit>,
-    /// For room.
+    /// How long the request waited for room.
     waited: Duration,
 }
 

@@ -139,7 +139,7 @@ pub struct Parts {
     pub fleet_commands: Option<mpsc::Sender<FleetCommand>>,
 }
 
-/// What every handler sees.
+/// The shared state of all handlers.
 #[derive(Debug)]
 struct App {
     model: ModelName,

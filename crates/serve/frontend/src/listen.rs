@@ -71,7 +71,7 @@ const RESERVE_TIMEOUTS: Timeouts = Timeouts {
 /// Rest after a failure to accept, which is usually a want of descriptors.
 const BREATHER: Duration = Duration::from_millis(100);
 
-/// What a listener allows.
+/// Limits and timeouts of a listener.
 #[derive(Clone, Debug)]
 pub struct Listening {
     /// A client that takes nothing of its answer for so long is cut off.

@@ -100,7 +100,7 @@ pub(crate) struct FrontendMetrics {
     tpot_window: Summary,
     retries: Counter,
     slow_readers: Counter,
-    /// New requests, ongoing ones.
+    /// Migrations of new requests and of ongoing ones.
     migrations: [Counter; 2],
     tokenizer_cache: [MirroredTotal; 2],
 }

@@ -34,10 +34,10 @@ const APART: usize = 64;
 /// Why an answer did not come, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReplyError {
-    /// Nobody began it.
+    /// No worker began the answer.
     #[error(transparent)]
     Dispatch(#[from] DispatchError),
-    /// Somebody began it, and nobody could end it.
+    /// A worker began the answer, and none could complete it.
     #[error(transparent)]
     BrokeOff(LinkError),
     #[error("the client did not read for {0:?}")]
@@ -67,7 +67,7 @@ struct Shared {
     driver: Option<Waker>,
 }
 
-/// The driver's end.
+/// The driver's end of the buffer.
 #[derive(Debug)]
 pub(crate) struct ReplySender {
     shared: Arc<Mutex<Shared>>,
@@ -186,7 +186,7 @@ pub(crate) struct Reply {
     pub(crate) prompt_tokens: u32,
     /// Of what has been taken, like all that follows.
     pub(crate) output_tokens: u32,
-    /// The engine's own figure.
+    /// Cached prompt tokens, as the engine reports them.
     pub(crate) cached_tokens: u32,
     /// Sum over all its workers; each reports at its end.
     pub(crate) speculation: RequestSpeculation,

@@ -169,7 +169,7 @@ pub struct PromptTokensDetails {
 pub struct CompletionTokensDetails {
     /// Guesses that became part of the answer.
     pub accepted_prediction_tokens: Option<u32>,
-    /// Guesses that did not.
+    /// Guesses that the model rejected.
     pub rejected_prediction_tokens: Option<u32>,
 }
 

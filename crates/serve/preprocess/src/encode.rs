@@ -37,7 +37,7 @@ const MOST_UNCUT_BYTES: usize = 8 << 20;
 /// How much of a prompt is tokenised before it is clear that it does not fit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Tokens of the context.
+    /// Most tokens of prompt and answer together.
     pub(crate) limit: u32,
     /// The request's field.
     pub(crate) param: &'static str,

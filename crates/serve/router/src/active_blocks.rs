@@ -40,7 +40,7 @@ mod tests;
 /// Blocks in use and by how many requests, by slot.
 #[derive(Debug, Default)]
 pub struct ActiveBlocks {
-    /// By first block.
+    /// Stretches of blocks, keyed by their first block.
     stretches: HashMap<BlockHash, Stretch, BuildHasherDefault<BlockHasher>>,
     /// Distinct blocks in use, by slot.
     used: Vec<usize>,

@@ -39,7 +39,7 @@ pub(crate) struct BlockTable {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     key: u64,
-    /// Empty for a gap.
+    /// The workers that hold the block; empty in an unused entry.
     holders: WorkerSet,
 }
 

@@ -21,7 +21,7 @@ pub struct RouterState {
     pub mode: ModeName,
     #[serde(flatten)]
     pub weights: Option<BlockWeights>,
-    /// All there are.
+    /// All mode names.
     pub modes: [ModeName; ModeName::ALL.len()],
 }
 

@@ -53,9 +53,9 @@ pub enum Condition {
     Sound,
     /// Gets few requests, and more as they are served.
     Recovering,
-    /// One request tries it.
+    /// Gets one request, which decides whether it recovers.
     OnTrial,
-    /// Gets nothing.
+    /// Quarantined: gets no requests.
     Shunned,
 }
 

@@ -13,7 +13,7 @@ pub struct Load {
     pub in_flight: u32,
     /// Prompt tokens to be computed by requests that have not shown their first token.
     pub pending_prefill_tokens: u64,
-    /// Those requests.
+    /// Requests that have not shown their first token.
     pub pending_requests: u32,
     /// Requests whose prompt ends within a block.
     pub partial_blocks: u32,

@@ -43,7 +43,7 @@ pub struct Identity {
 }
 
 impl Default for Identity {
-    /// Nobody in particular.
+    /// An anonymous tenant with the default share.
     fn default() -> Self {
         Self {
             tenant: 0,
@@ -64,7 +64,7 @@ impl RouteQuery<'_> {
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a claim is released and a ticket cancelled by its owner"]
 pub enum Placed {
-    /// It has a place.
+    /// It has a slot on a worker.
     Now(Claim),
     /// Every worker that may take it is full. It is bound to the slot that suits it when
     /// one frees; see [`State::ready`](crate::State::ready).

@@ -116,7 +116,7 @@ fn class(priority: i32) -> Class {
     Reverse(priority.clamp(-HIGHEST_PRIORITY, HIGHEST_PRIORITY))
 }
 
-/// Those of one priority.
+/// The waiting requests of one priority.
 #[derive(Debug, Default)]
 struct Rank {
     tenants: Flows<Flows<BTreeSet<u64>>>,
@@ -135,9 +135,9 @@ struct Holding {
 #[derive(Debug)]
 pub struct Queue {
     waiting: BTreeMap<u64, Waiting>,
-    /// Those in which somebody waits.
+    /// Priorities with waiting requests.
     ranks: BTreeMap<Class, Rank>,
-    /// By tenant.
+    /// What each tenant has in the queue, by tenant.
     holdings: BTreeMap<u64, Holding>,
     arrivals: u64,
     expected_output: f64,

@@ -4,7 +4,7 @@
 //! nothing, not even what moved in after it. A slab and not a map, because every request
 //! passes here three times and the keys are ours to choose.
 
-/// Opens one entry, once.
+/// The key of one entry; valid until the entry is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     position: u32,

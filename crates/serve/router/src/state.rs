@@ -251,7 +251,8 @@ impl State {
         was_member
     }
 
-    /// Forgets a worker. Claims on it stay valid and come to nothing. Whether it was one.
+    /// Removes a worker. Claims on it can still be released, without effect. Returns whether it was
+    /// a member.
     pub fn leave(&mut self, worker: WorkerId) -> bool {
         let Some(slot) = self.members.remove(worker) else {
             return false;

@@ -37,13 +37,13 @@ pub enum Change {
     Left(WorkerId),
 }
 
-/// A connected pair.
+/// Creates a connected pair.
 pub fn roster() -> (Roster, Changes) {
     let (sender, receiver) = mpsc::channel(CAPACITY);
     (Roster { sender }, Changes { receiver })
 }
 
-/// The announcing end.
+/// Announces workers that join or leave.
 #[derive(Clone, Debug)]
 pub struct Roster {
     sender: mpsc::Sender<Change>,
@@ -56,7 +56,7 @@ impl Roster {
     }
 }
 
-/// The listening end.
+/// Receives the changes that a [`Roster`] announces.
 #[derive(Debug)]
 pub struct Changes {
     receiver: mpsc::Receiver<Change>,

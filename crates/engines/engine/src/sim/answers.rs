@@ -36,7 +36,7 @@ const ON_SUBJECT: f32 = 0.75;
 /// An answer may end this much earlier or later than drawn to end with a paragraph.
 const ROUNDING_TOKENS: usize = 96;
 
-/// Separates the draws.
+/// Salts that make the random draws of one answer independent of each other.
 const PLACE: u64 = 1;
 const LENGTH: u64 = 2;
 const WORDS: u64 = 3;
@@ -46,7 +46,7 @@ const OPENING: u64 = 4;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AnswerLength {
     pub mean: f64,
-    /// Standard deviation.
+    /// Standard deviation of the length.
     pub spread: f64,
     pub min: usize,
     pub max: usize,

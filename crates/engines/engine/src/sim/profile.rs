@@ -72,7 +72,7 @@ const SHIPPED: &[(&str, &str)] = &[
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     pub name: String,
-    /// One sentence for people.
+    /// A one-sentence description.
     pub about: String,
     pub model: ModelName,
     /// The default number of workers of such a deployment.

@@ -63,7 +63,7 @@ struct UnderWay {
     computing: usize,
 }
 
-/// What a finished step has to tell, in the order in which it is told.
+/// The results of a finished step, in the order in which they are reported.
 #[derive(Debug)]
 pub(super) struct StepNews {
     pub(super) events: Option<KvBatch>,

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 
 use super::Transport;
 
-/// Why nothing was read.
+/// Why a GET request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GetError {
     #[error("invalid request: {0}")]

@@ -18,7 +18,7 @@ pub struct Target {
     pub extensions: bool,
 }
 
-/// Never printed.
+/// The API key; its `Debug` output hides the value.
 #[derive(Clone)]
 struct Key(HeaderValue);
 

@@ -52,11 +52,11 @@ struct Lane {
 
 /// What a conversation waits for.
 enum Whereabouts {
-    /// Its user; the history rests here.
+    /// The user is thinking; this is the history.
     Idle(Vec<Message>),
-    /// The user model.
+    /// The user model is writing the next question.
     Writing,
-    /// The server, since then.
+    /// The server is answering, since this moment.
     InFlight(Moment),
 }
 

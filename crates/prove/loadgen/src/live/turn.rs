@@ -45,7 +45,7 @@ pub(super) enum Report {
     },
 }
 
-/// Who sends turns.
+/// Sends turns and reports how they ended.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     pub(super) client: Client,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::STEPS;
 
-/// Counts by second.
+/// Tokens and events counted per second.
 #[derive(Debug)]
 pub struct Flow {
     tokens: [AtomicU64; STEPS],

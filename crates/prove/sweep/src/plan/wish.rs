@@ -17,7 +17,7 @@ const DEFAULT_SEED: u64 = 42;
 const DEFAULT_SLO: &str = "ttft_p95=600ms,tpot_p95=60ms";
 /// Virtual runs take seconds: enough of them for intervals and verdicts.
 const VIRTUAL_REPEATS: u32 = 6;
-/// Live runs take minutes each. Whoever wants intervals says how many.
+/// Live runs take minutes each. Intervals need an explicit `repeats`.
 const LIVE_REPEATS: u32 = 1;
 /// More is a typing error: each needs a run of minutes.
 const MOST_CELLS: usize = 100_000;

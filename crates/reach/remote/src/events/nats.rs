@@ -1,8 +1,8 @@
-//! Events over a NATS server: one subject for each worker.
+//! Events over a NATS server: one subject per worker.
 //!
-//! The client reconnects for ever and renews its subscriptions by itself. What was published
-//! while the server was away is partly delivered late and partly lost; either way the numbers
-//! of batches tell.
+//! The client reconnects forever and renews its subscriptions by itself. What was published
+//! while the server was away is partly delivered late and partly lost; batch numbers reveal
+//! both.
 
 use std::time::Duration;
 

@@ -16,9 +16,9 @@ use crate::registration::Expected;
 use crate::silence::{Silence, beats};
 use crate::wire::{self, from_frontend, from_worker};
 
-/// A frontend that says nothing for so long is gone.
+/// A frontend that sends nothing for so long is considered gone.
 const SILENCE: Duration = Duration::from_secs(3);
-/// Whoever attaches says who it is at once.
+/// Time for a frontend that attaches to send its hello.
 const HELLO: Duration = Duration::from_secs(5);
 /// Messages to a frontend that may wait.
 const QUEUE: usize = 64;
@@ -37,7 +37,7 @@ pub(super) struct Session {
     lender: Arc<watch::Sender<Lease>>,
 }
 
-/// What a frontend is still to be told, when there is room.
+/// Messages still to be sent to a frontend, when there is room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Unsaid {
     lease: bool,

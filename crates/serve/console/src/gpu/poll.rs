@@ -16,7 +16,7 @@ const PACE: Duration = Duration::from_secs(5);
 /// For all three answers together; less than the pace.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// Some thousand GPUs.
+/// Longest answer of Prometheus: enough for some thousand GPUs.
 const MOST_BYTES: usize = 8 << 20;
 
 impl GpuFeed {

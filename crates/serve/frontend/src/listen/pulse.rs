@@ -19,7 +19,7 @@ const HTTP2: &[u8] = b"PRI ";
 pub(super) struct Timeouts {
     /// For a header, and for a pause in a body.
     pub(super) read: Duration,
-    /// Between requests.
+    /// Longest pause between requests.
     pub(super) idle: Duration,
 }
 
@@ -70,7 +70,7 @@ impl Pulse {
         })
     }
 
-    /// Bytes came.
+    /// Records that bytes arrived.
     pub(super) fn read(&self, bytes: &[u8]) {
         let mut state = self.state.lock();
         let State {

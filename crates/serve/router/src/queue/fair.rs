@@ -66,7 +66,7 @@ pub(super) struct Flows<L> {
     flows: BTreeMap<u64, Flow<L>>,
     /// Those that wait: tag, when they got it, name.
     order: BTreeSet<(u64, u64, u64)>,
-    /// Of those that wait.
+    /// Sum of the weights of the flows that wait.
     weights: u64,
     clock: u64,
     /// How many tags have been given.
@@ -76,7 +76,7 @@ pub(super) struct Flows<L> {
 #[derive(Debug)]
 struct Flow<L> {
     tag: u64,
-    /// Orders equal tags.
+    /// When the flow got its tag; orders flows with equal tags.
     since: u64,
     weight: u64,
     line: L,

@@ -62,7 +62,7 @@ pub(super) struct Profile {
 }
 
 impl Member {
-    /// Everybody's requests on it.
+    /// Requests of all frontends on it.
     pub(super) fn in_flight(&self) -> u32 {
         self.load.in_flight + self.others.in_flight
     }

@@ -17,7 +17,7 @@ use crate::queue::Charge;
 /// So many requests in a row must find much less in a worker's cache than its events had
 /// confirmed before the events are doubted. Evictions on the way explain a few.
 const CONTRADICTIONS: u32 = 8;
-/// Fewer tokens prove nothing.
+/// Requests with fewer confirmed tokens are not counted as contradictions.
 const LEAST_CONFIRMED: u32 = 256;
 /// A first token that takes so many times longer than expected has waited in the engine.
 const LATE: u32 = 4;
