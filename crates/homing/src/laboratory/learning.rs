@@ -62,7 +62,7 @@ pub(crate) fn run(args: &LearningArgs) -> anyhow::Result<()> {
 
 fn verdict(lesson: &lab::learning::Lesson) -> String {
     let Some((learner, again)) = lesson.ratios_after(LEARNED_AFTER) else {
-        return "  too few requests to say\n".to_owned();
+        return "  too few requests for a verdict\n".to_owned();
     };
     format!(
         "  after {} s: learner {learner:.3} times informed; informed again {again:.3} times\n",

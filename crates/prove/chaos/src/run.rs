@@ -146,7 +146,7 @@ fn on_paused_clock<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
 }
 
-/// Waits until all workers have joined.
+/// Gives all workers time to join.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(100)).await;
 }

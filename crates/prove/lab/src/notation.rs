@@ -20,7 +20,7 @@ pub fn levels(text: &str) -> Result<Levels, String> {
             continue;
         };
         let Some((last, step)) = rest.split_once(':') else {
-            return Err(format!("`{part}` has no step, as in 60..180:20"));
+            return Err(format!("`{part}` has no step; write it as in 60..180:20"));
         };
         let (first, last, step) = (number(first)?, number(last)?, number(step)?);
         if first > last {
@@ -55,7 +55,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 pub fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(speed) if speed.is_finite() && speed > 0.0 => Ok(speed),
-        Ok(_) | Err(_) => Err("not a number above 0".to_owned()),
+        Ok(_) | Err(_) => Err("expected a number above 0".to_owned()),
     }
 }
 

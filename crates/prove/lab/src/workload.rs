@@ -204,7 +204,10 @@ impl Workload {
         for plan in self.fleet(profile, workers) {
             let limits = plan.limits();
             if limits.slots == 0 || limits.slots > limits.max_step_tokens {
-                return Err(format!("{} slots do not fit a step", limits.slots));
+                let (slots, tokens) = (limits.slots, limits.max_step_tokens);
+                return Err(format!(
+                    "{slots} slots do not fit into a step of {tokens} tokens"
+                ));
             }
             let longest = self.longest_tokens();
             if longest > limits.max_context_tokens as usize

@@ -160,7 +160,7 @@ impl Client {
                 _ if !status.is_success() => return Err(refusal(status, &body)),
                 Ok(list) => list,
                 Err(error) => {
-                    let message = format!("/models answered something else: {error}");
+                    let message = format!("/models returned an unexpected answer: {error}");
                     return Err(Failure::new(FailureKind::BrokenStream, message));
                 }
             };

@@ -168,7 +168,7 @@ impl Reading {
             return Err(Failure::new(FailureKind::BrokenStream, message));
         }
         let Some(usage) = self.usage else {
-            let message = "the server did not say how many tokens it wrote";
+            let message = "the server did not report the number of output tokens";
             return Err(Failure::new(FailureKind::NoUsage, message));
         };
         let tokens = tokens_of(&self.chunks, usage.completion_tokens);

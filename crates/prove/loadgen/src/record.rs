@@ -58,7 +58,7 @@ pub struct RequestRecord {
     pub attempt: u32,
     /// When the turn should have been sent.
     pub due_s: f64,
-    /// When sending began, in seconds since the start of the run.
+    /// When sending began, in seconds since the load generator started.
     pub sent_s: f64,
     pub ended_s: f64,
     /// From due to sent: how late the load generator was.

@@ -110,7 +110,10 @@ impl Folder {
         let Written { plan, .. } =
             serde_json::from_str(&text).map_err(|error| no_sweep(format!("plan.json: {error}")))?;
         if plan.schema != SCHEMA {
-            let problem = format!("plan.json: schema {} is not {SCHEMA}", plan.schema);
+            let problem = format!(
+                "plan.json: schema {} is not supported; this version reads {SCHEMA}",
+                plan.schema
+            );
             return Err(no_sweep(problem));
         }
         Ok(Self {

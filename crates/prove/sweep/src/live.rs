@@ -253,7 +253,10 @@ impl LiveRun<'_> {
             Starters::Unique => (self.starters.len(), true),
         };
         if pool > self.starters.len() {
-            let problem = format!("{pool} texts are needed and {} there", self.starters.len());
+            let problem = format!(
+                "{pool} texts are needed, but only {} are available",
+                self.starters.len()
+            );
             let field = "workload";
             return Err(PlanError { field, problem }.into());
         }

@@ -157,7 +157,11 @@ fn bad_streams_fail_by_kind() {
     check_failure(&[], FailureKind::BrokenStream, "after 0 events");
     check_failure(&[&one, &usage], FailureKind::BrokenStream, "after 1 events");
     check_failure(&[&one, "{oops"], FailureKind::BrokenStream, "{oops");
-    check_failure(&[&one, "[DONE]"], FailureKind::NoUsage, "how many tokens");
+    check_failure(
+        &[&one, "[DONE]"],
+        FailureKind::NoUsage,
+        "number of output tokens",
+    );
     check_failure(
         &[&one, error, "[DONE]"],
         FailureKind::ServerError,

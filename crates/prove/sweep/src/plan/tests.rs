@@ -92,7 +92,7 @@ fn the_field_that_makes_no_sense_is_named() {
         ("window = \"0s\"", "window", "measures nothing"),
         ("window = \"long\"", "window", "long"),
         ("warmup = \"-1s\"", "warmup", ""),
-        ("repeats = 0", "repeats", "0 is not 1 to 1000"),
+        ("repeats = 0", "repeats", "0 is not between 1 and 1000"),
         ("order = \"best\"", "order", "random, abba, grouped"),
         ("slo = \"fast\"", "slo", "ttft_p95=600ms"),
         (
@@ -102,7 +102,11 @@ fn the_field_that_makes_no_sense_is_named() {
         ),
         ("workload = \"none\"", "workload", "no workload `none`"),
         ("profile = \"none\"", "profile", "no profile `none`"),
-        ("target = \"http://127.0.0.1:1\"", "target", "no server"),
+        (
+            "target = \"http://127.0.0.1:1\"",
+            "target",
+            "no target server",
+        ),
         (
             "workload = \"heterogeneous\"\nworkers = 1",
             "workers",
