@@ -59,7 +59,7 @@ pub enum FeedMessage {
         epoch: u64,
         next_sequence: u64,
     },
-    /// What every frontend has under way on the worker, the reader included.
+    /// What every frontend is running on the worker, the reader included.
     Loads(Vec<(FrontendId, FrontendLoad)>),
     /// How many requests the reader may have on the worker at once.
     Lease(Lease),

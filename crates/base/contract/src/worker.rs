@@ -194,7 +194,7 @@ impl fmt::Display for FrontendId {
     }
 }
 
-/// What one frontend has under way on one worker.
+/// What one frontend is running on one worker.
 ///
 /// Levels and not differences: a report that is lost or comes twice does no harm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

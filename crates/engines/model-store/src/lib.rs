@@ -219,7 +219,7 @@ impl Models {
         Some(Record::read(&folder)?.path(&folder)).filter(|path| path.exists())
     }
 
-    /// None for folders of other kinds and for those of pulls that are under way.
+    /// None for folders of other kinds and for those of pulls that are running.
     fn pulled(&self, folder: &Path) -> Option<Listed> {
         let record = Record::read(folder)?;
         let reference = Reference::parse(&record.name)?.ok()?;

@@ -77,7 +77,7 @@ impl Pull {
             unpacked,
             Err(PullError::Archive { .. } | PullError::Size { .. } | PullError::Checksum { .. })
         );
-        // What was fetched has served its purpose, or the next pull has to fetch it anew.
+        // What was fetched has served its purpose, or the next pull has to fetch it again.
         if bad || unpacked.is_ok() {
             remove_folder(&wheels)?;
         }

@@ -129,7 +129,7 @@ fn the_config_file_is_found_however_it_is_written() {
     assert_eq!(config_path(&words("homing demo"), &none), None);
 }
 
-/// `docs/config.md` is generated: `cargo xtask codegen` writes it anew.
+/// `docs/config.md` is generated: `cargo xtask codegen` rewrites it.
 #[test]
 fn the_reference_is_fresh() {
     let mut page = String::from(

@@ -173,7 +173,7 @@ impl Cluster {
         self.run(deadline, |cluster| cluster.notebook.is_settled(cluster.now));
     }
 
-    /// Runs until nothing is under way or due.
+    /// Runs until nothing is running or due.
     pub(crate) fn run_until_idle(&mut self) {
         self.run_until_idle_or(Moment::from_nanos(u64::MAX));
     }
@@ -190,7 +190,7 @@ impl Cluster {
         self.run(end, |_| false);
     }
 
-    /// Sends nothing more; what is under way may end.
+    /// Sends nothing more; running requests may finish.
     pub(crate) fn close(&mut self) {
         self.load.close();
     }

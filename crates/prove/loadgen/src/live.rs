@@ -2,16 +2,16 @@
 //!
 //! The shell around the pure parts: a [`Driver`] says which turn is due, a task sends it
 //! through the [`Client`](crate::client::Client), and what comes back goes to the figures and
-//! the log. One task owns the conversations; another ranks the last minute once a second, so
+//! the log. One task owns the conversations; another ranks the last minute once per second, so
 //! that sorting never delays a turn.
 //!
 //! # Guarantees
 //!
 //! - **The handle never waits for load.** Snapshots are read from a watch, the log under a
 //!   short lock.
-//! - **A target that goes away is asked again**, once a second for each conversation, and
+//! - **A target that goes away is asked again**, once per second for each conversation, and
 //!   load resumes when it returns.
-//! - **Nothing outlives a stop.** Requests under way are dropped, which closes their streams.
+//! - **Nothing outlives a stop.** Running requests are dropped, which closes their streams.
 
 mod conductor;
 mod measurements;
@@ -90,7 +90,7 @@ enum Command {
     Start,
     Pause,
     Resume,
-    /// Send nothing new and let what is under way end.
+    /// Send nothing new and let running requests finish.
     Drain,
     /// End everything now.
     Stop,
@@ -174,7 +174,7 @@ impl LoadGenerator {
         self.order(Command::Resume).await;
     }
 
-    /// Sends nothing more; what is under way may end, and then load is stopped.
+    /// Sends nothing more; running requests may finish, and then load is stopped.
     pub async fn drain(&self) {
         self.order(Command::Drain).await;
     }
@@ -191,7 +191,7 @@ impl LoadGenerator {
         Ok(())
     }
 
-    /// A snapshot a second, and one at each change of phase.
+    /// A snapshot per second, and one at each change of phase.
     pub fn snapshots(&self) -> watch::Receiver<Snapshot> {
         self.snapshots.clone()
     }
@@ -206,7 +206,7 @@ impl LoadGenerator {
         copy.rank()
     }
 
-    /// When the oldest request under way became due.
+    /// When the oldest running request became due.
     pub fn oldest_in_flight(&self) -> Option<Moment> {
         self.shared.measurements.lock().oldest_in_flight
     }
@@ -221,7 +221,7 @@ impl LoadGenerator {
         tokens
     }
 
-    /// Waits until load is stopped and nothing is under way.
+    /// Waits until load is stopped and nothing is running.
     pub async fn stopped(&self) {
         let mut snapshots = self.snapshots();
         while self.shared.measurements.lock().phase != Phase::Stopped {
@@ -261,7 +261,7 @@ impl LoadGenerator {
     }
 }
 
-/// Ranks the last minute once a second, and whenever the phase changes.
+/// Ranks the last minute once per second, and whenever the phase changes.
 async fn publish(
     shared: Arc<Shared>,
     snapshots: watch::Sender<Snapshot>,

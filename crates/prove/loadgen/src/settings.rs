@@ -13,7 +13,7 @@ use crate::script::{Popularity, Script, Starters};
 const MOST_CONVERSATIONS: u32 = 100_000;
 
 /// The knobs of a load generator. Everything applies at once: to the level now, to a
-/// conversation under way from its next turn on.
+/// running conversation from its next turn on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -27,7 +27,7 @@ pub struct Settings {
     pub max_tokens: u32,
     /// Conversations that begin in a second while there are too few; 0 for all at once.
     pub starts_per_second: f64,
-    /// At most so many requests a second; `null` for no limit.
+    /// At most so many requests per second; `null` for no limit.
     pub max_requests_per_second: Option<f64>,
     /// Opens the loop: so many conversations arrive in a second, however the others fare.
     pub arrivals_per_second: Option<f64>,

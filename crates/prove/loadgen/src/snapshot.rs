@@ -1,4 +1,4 @@
-//! What a console shows of a running load generator, once a second.
+//! What a console shows of a running load generator, once per second.
 //!
 //! An interface: fields are added, never renamed. A figure that does not exist is `null`.
 
@@ -20,7 +20,7 @@ pub enum Phase {
     Running,
     /// Nothing new is sent; conversations wait.
     Paused,
-    /// Nothing new is sent; requests under way may end, and then it is stopped.
+    /// Nothing new is sent; running requests may finish, and then it is stopped.
     Draining,
 }
 

@@ -17,7 +17,7 @@ pub struct Stage {
     pub profile: String,
 }
 
-/// The story on one H200 a worker.
+/// The story on one H200 per worker.
 pub fn stages() -> Vec<Stage> {
     let stages = [
         ("round-robin", "round-robin", "h200-llama-70b-fp8"),

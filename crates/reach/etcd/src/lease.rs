@@ -2,7 +2,7 @@
 //!
 //! A task renews it three times per time to live. Whether it is lost is etcd's word alone:
 //! while etcd cannot be reached the lease may well live on (a new leader extends all leases),
-//! and nothing could be registered anew anyway.
+//! and nothing could be registered again anyway.
 
 use std::time::Duration;
 

@@ -47,7 +47,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Answers are many small frames, and h2 ends a connection when too many of them lie unread,
 /// by half of this and some 230 bytes a frame: here after 280,000, which is half a minute of
-/// 10,000 tokens a second, should this process stand still for so long. Memory stays bounded
+/// 10,000 tokens per second, should this process stand still for so long. Memory stays bounded
 /// by what the requests asked for.
 const CONNECTION_WINDOW: u32 = 128 << 20;
 /// Messages to the worker that may wait.

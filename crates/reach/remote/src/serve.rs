@@ -2,7 +2,7 @@
 //!
 //! Three kinds of work, and each has a task: the pump takes what the engine tells and hands it
 //! to the event plane; a session per frontend exchanges beats, leases and loads; the divider
-//! divides the slots anew a few times a second. Requests run on their calls and need no task:
+//! divides the slots again a few times per second. Requests run on their calls and need no task:
 //! a call asks the engine's stream when its connection has room, and a call that breaks off
 //! drops the stream, which cancels the request.
 //!
@@ -185,7 +185,7 @@ impl Shared {
         }
     }
 
-    /// Divides the slots anew, and tells whose lease has changed.
+    /// Divides the slots again, and tells whose lease has changed.
     fn divide(&self) {
         // Both at once, so that no lease reaches a session that has taken another's place.
         let sessions = self.sessions.lock();

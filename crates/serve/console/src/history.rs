@@ -1,4 +1,4 @@
-//! The last quarter of an hour, one point a second: what charts begin with when a page opens.
+//! The last quarter of an hour, one point per second: what charts begin with when a page opens.
 //!
 //! A point is made from a [`State`] alone, so a page that goes on by itself from the states it
 //! receives draws the same curve. One task fills the ring, whether anybody looks or not, at

@@ -1,4 +1,4 @@
-//! The web console's server side: what a page shows once a second, and what its buttons do.
+//! The web console's server side: what a page shows once per second, and what its buttons do.
 //!
 //! The console looks at two things: a load generator, which it owns a handle of, and the
 //! serving system, which it knows only as a [`System`]. So it can stand before any system
@@ -9,7 +9,7 @@
 //! | `GET /` | the pages, where they were built ([`assets`]) |
 //! | `GET /api/state` | everything a page shows, at this moment ([`State`]) |
 //! | `GET /api/stream` | the same over a WebSocket: at once, then every second |
-//! | `GET /api/history` | the last quarter of an hour, a point a second ([`History`]) |
+//! | `GET /api/history` | the last quarter of an hour, a point per second ([`History`]) |
 //! | `GET /api/baseline` | what load levels do to such workers, computed or read before |
 //! | `GET /api/conversations` | recent conversations; `limit`, `status`, `sort` |
 //! | `GET /api/conversations/{id}` | one of them with its whole text |

@@ -29,7 +29,7 @@ const MOST_BYTES: usize = 4 << 20;
 /// Of a query, before it is encoded.
 const LONGEST_QUERY: usize = 4 << 10;
 
-/// Questions under way, of all pages together.
+/// Running queries, of all pages together.
 const MOST_AT_ONCE: usize = 16;
 
 /// A Prometheus to ask. Clones are one.

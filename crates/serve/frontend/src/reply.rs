@@ -7,7 +7,7 @@
 //!
 //! # Guarantees
 //!
-//! - **Bounded in memory** by the request's `max_tokens`, at a few bytes a token: what a
+//! - **Bounded in memory** by the request's `max_tokens`, at a few bytes per token: what a
 //!   client leaves unread is joined into fewer chunks.
 //! - **Bounded in time**: a chunk that nobody takes for longer than the client may lag ends
 //!   the answer, over HTTP/1.1 and HTTP/2 alike, whatever the client does with its windows.

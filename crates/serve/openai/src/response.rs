@@ -3,7 +3,7 @@
 //! Owned structures that serialise and deserialise: the server writes a whole answer once a
 //! request, so a borrowed twin would save nothing that shows, and a client reads the same
 //! types. A streamed answer does not go through here but through [`crate::sse`], which must
-//! spend well under a microsecond an event; [`ChatCompletionChunk`] and [`Completion`] say
+//! spend well under a microsecond per event; [`ChatCompletionChunk`] and [`Completion`] say
 //! what those events mean and are what the tests parse them with.
 
 use std::collections::BTreeMap;
@@ -217,7 +217,7 @@ pub struct TopLogprob {
     pub bytes: Option<Vec<u8>>,
 }
 
-/// Log-probabilities of a completion: parallel lists, one entry a token.
+/// Log-probabilities of a completion: parallel lists, one entry per token.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CompletionLogprobs {
     pub tokens: Vec<String>,

@@ -1,4 +1,4 @@
-//! Which blocks the requests under way use, by worker.
+//! Which blocks the running requests use, by worker.
 //!
 //! One structure answers two questions, because both are about the same blocks: how much
 //! memory a worker's running requests pin (shared blocks counted once), and which blocks a
@@ -140,7 +140,7 @@ impl ActiveBlocks {
         self.used.resize(slots.max(self.used.len()), 0);
     }
 
-    /// A request with this chain is under way on the slot.
+    /// A request with this chain runs on the slot.
     pub fn acquire(&mut self, slot: usize, chain: &[BlockHash]) {
         let mut rest = chain;
         let mut before = None;
@@ -189,7 +189,7 @@ impl ActiveBlocks {
         }
     }
 
-    /// No request is under way on the slot any more.
+    /// No request runs on the slot any more.
     pub fn forget(&mut self, slot: usize) {
         if self.used[slot] == 0 {
             return;

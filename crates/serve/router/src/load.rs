@@ -7,7 +7,7 @@
 //! Blocks in use are in [`crate::active_blocks`], where sharing between requests is known;
 //! here is only the part that cannot be shared, the last and incomplete block of a prompt.
 
-/// Sums over the requests under way on one worker.
+/// Sums over the running requests on one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     pub in_flight: u32,

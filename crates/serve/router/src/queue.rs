@@ -6,7 +6,7 @@
 //! weights and a tenant's sessions share alike ([`fair`]); within a session, arrival. One
 //! exception keeps conversations at home: a freed slot takes the first request *that is at
 //! home there*, among the first [`WINDOW`] of the order. Plain order would scatter
-//! conversations over the fleet exactly when there is no time to compute their prompts anew.
+//! conversations over the fleet exactly when there is no time to recompute their prompts.
 //!
 //! # Guarantees
 //!

@@ -194,7 +194,7 @@ impl Router {
     }
 
     /// What this router has on each worker. Also gives those who wait their chance where time
-    /// alone makes room, so it is to be called several times a second.
+    /// alone makes room, so it is to be called several times per second.
     pub fn loads(&self) -> Vec<(WorkerId, FrontendLoad)> {
         self.changing(|guarded| guarded.state.loads())
     }

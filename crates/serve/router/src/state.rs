@@ -204,7 +204,7 @@ impl State {
     }
 
     /// Takes a worker in. One that is a member already is replaced, as if it had left:
-    /// what it held and what was under way on it belonged to its earlier life.
+    /// what it held and what was running on it belonged to its earlier life.
     pub fn join(&mut self, card: WorkerCard) -> Result<(), JoinError> {
         let expected = self.config.hashing;
         if card.hashing != expected {
@@ -263,7 +263,7 @@ impl State {
         true
     }
 
-    /// Places nothing more on a worker; what is under way goes on. Whether it is a member.
+    /// Places nothing more on a worker; running requests continue. Whether it is a member.
     pub fn drain(&mut self, worker: WorkerId) -> bool {
         self.may_strand = true;
         let member = self.members.get_mut(worker);
@@ -373,7 +373,7 @@ impl State {
     }
 
     /// Changes the policy from the next request on, those that wait included: call
-    /// [`ready`](Self::ready). Requests under way are not touched.
+    /// [`ready`](Self::ready). Running requests are not touched.
     pub fn set_mode(&mut self, mode: Mode) {
         self.config.mode = mode;
         self.policy = mode.policy();
@@ -453,7 +453,7 @@ impl State {
         most.saturating_sub(fewest)
     }
 
-    /// Blocks confirmed by events, and blocks expected because of requests under way.
+    /// Blocks confirmed by events, and blocks expected because of running requests.
     pub fn known_blocks(&self) -> (usize, usize) {
         (self.index.len(), self.active.len())
     }

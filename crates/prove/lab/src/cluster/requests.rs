@@ -1,4 +1,4 @@
-//! The requests that are under way.
+//! The running requests.
 
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use contract::random::{mix, unit};
 /// Separates the draws from those of the script.
 const ARRIVAL: u64 = 6;
 
-/// At most so many turns a second.
+/// At most so many turns per second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RateLimit {
     interval: Duration,

@@ -37,7 +37,7 @@ pub(super) struct Conductor {
     lanes: BTreeMap<usize, Lane>,
     shared: Arc<Shared>,
     clock: Clock,
-    /// Ends the requests under way.
+    /// Ends the running requests.
     cancel: CancellationToken,
 }
 
@@ -90,7 +90,7 @@ impl Conductor {
         }
     }
 
-    /// Runs until nobody can give orders any more, then ends what is under way.
+    /// Runs until nobody can give orders any more, then ends the running requests.
     pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>, tasks: TaskTracker) {
         self.driver.close();
         loop {
@@ -128,7 +128,7 @@ impl Conductor {
             Command::Start => match phase {
                 Phase::Stopped => self.start(now),
                 Phase::Paused => self.resume(now),
-                // Requests under way end into the new run.
+                // Running requests end into the new run.
                 Phase::Draining => self.start(now),
                 Phase::Running => {}
             },
@@ -280,7 +280,7 @@ impl Conductor {
                 Some(exchange) => self.settle(*turn, *exchange),
                 None => {
                     let now = self.clock.now();
-                    // Load may have been started again since, and begins anew.
+                    // Load may have been started again since, and begins again.
                     self.driver.ended(turn.plan.lane, Ending::Impossible, now);
                     self.end(turn.plan.lane, ConversationStatus::Stopped, now);
                 }

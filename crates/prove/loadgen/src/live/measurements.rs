@@ -26,7 +26,7 @@ pub(super) struct Measurements {
     pub(super) phase: Phase,
     pub(super) settings: Settings,
     pub(super) conversations: ConversationCounts,
-    /// When the oldest request under way became due.
+    /// When the oldest running request became due.
     pub(super) oldest_in_flight: Option<Moment>,
     pub(super) totals: Totals,
     /// Fires when the phase changes, so that nobody waits a second to hear of it.

@@ -20,7 +20,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::pulse::Pulse;
 
-/// What a client must send to be waited for any longer, in bytes a second: a modem's speed.
+/// What a client must send to be waited for any longer, in bytes per second: a modem's speed.
 const SLOWEST: f64 = 4096.0;
 
 /// Why a body did not arrive.

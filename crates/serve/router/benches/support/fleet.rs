@@ -10,7 +10,7 @@ use crate::scene::Scene;
 
 pub(crate) const BLOCK_SIZE: u32 = 32;
 
-/// Requests under way on each worker, on average.
+/// Running requests on each worker, on average.
 const IN_FLIGHT: usize = 8;
 const SLOTS: u32 = 64;
 const BETWEEN_PICKS: Duration = Duration::from_millis(1);

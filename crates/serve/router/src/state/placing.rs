@@ -1,7 +1,7 @@
 //! A request finds its worker, at once or after waiting for a slot.
 //!
 //! Both ways end in the same place: the members are surveyed, the policy chooses, and the
-//! choice is booked before anyone else can look. A request that waited is judged anew when
+//! choice is booked before anyone else can look. A request that waited is judged again when
 //! a slot frees, on what is true then.
 
 use std::time::Duration;

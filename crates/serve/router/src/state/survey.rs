@@ -121,9 +121,9 @@ impl Survey {
 struct Known {
     /// Leading blocks of the prompt that its events confirmed.
     held: u32,
-    /// Leading blocks of the prompt that its requests under way use.
+    /// Leading blocks of the prompt that its running requests use.
     used: u32,
-    /// All blocks that its requests under way use.
+    /// All blocks that its running requests use.
     in_use: u32,
     /// All blocks that its events confirmed.
     indexed: usize,
@@ -204,7 +204,7 @@ pub(super) fn is_trusted(member: &Member, now: Moment) -> bool {
     most.is_none_or(|most| since < most)
 }
 
-/// Blocks that a worker's requests under way use, shared ones counted once.
+/// Blocks that a worker's running requests use, shared ones counted once.
 pub(super) fn blocks_in_use(active: &ActiveBlocks, slot: usize, member: &Member) -> u32 {
     active.count(slot) as u32 + member.load.partial_blocks + member.others.active_blocks
 }
