@@ -180,7 +180,7 @@ fn report(measured: &Measured, fit: &Fit) {
         false => "and",
     };
     print::line(format_args!(
-        "\na step {:.2} ms {and_or} {:.3} ms a token; {:.3} ms a sequence, {:.0} ns a token of context, {:.0} ns a pair",
+        "\na step {:.2} ms {and_or} {:.3} ms per token; {:.3} ms per sequence, {:.0} ns per token of context, {:.0} ns per pair",
         timing.base * 1e3,
         timing.per_token * 1e3,
         timing.per_sequence * 1e3,

@@ -151,7 +151,7 @@ async fn in_virtual_time(args: &SweepArgs, folder: &Folder) -> anyhow::Result<us
     Ok(outcome.context("the sweep failed")??)
 }
 
-/// Writes the report and prints its table. Whether all runs are done.
+/// Writes the report and prints its table. Returns whether all runs are done.
 fn tell(
     folder: &Folder,
     measurements: Option<&Measurements>,

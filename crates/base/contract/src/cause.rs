@@ -1,4 +1,4 @@
-//! Errors for people.
+//! An error with all its causes, as one line for logs and messages.
 
 /// An error with what caused it: the first word of a transport is seldom the useful one.
 pub fn whole_story(error: &dyn std::error::Error) -> String {

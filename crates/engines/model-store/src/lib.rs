@@ -72,7 +72,7 @@ pub struct Listed {
     pub title: String,
     pub licence: Option<String>,
     pub quantisation: Option<String>,
-    /// Where it is from, for people.
+    /// The model's origin, to be displayed.
     pub source: String,
     pub bytes: u64,
     /// None if it has not been pulled.

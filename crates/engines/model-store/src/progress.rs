@@ -11,7 +11,7 @@ pub enum Step {
     Unpacking,
 }
 
-/// Told a few times per second.
+/// How far a pull is; reported a few times per second.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     pub step: Step,

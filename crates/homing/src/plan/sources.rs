@@ -143,7 +143,7 @@ impl FrontendArgs {
 }
 
 impl fmt::Display for WorkerSources {
-    /// One line for people.
+    /// A one-line description for the greeting.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found = self.source.to_string();
         let found = (!found.is_empty()).then_some(found);

@@ -179,7 +179,7 @@ impl Lesson {
         Some((ratio(&self.learner)?, ratio(&self.again)?))
     }
 
-    /// For people.
+    /// The lesson as lines of text.
     pub fn lines(&self) -> String {
         let mut text = format!("{}\n", self.surprise.name());
         let told = |value: Option<f64>| value.map_or("-".to_owned(), |s| format!("{:.0}", s * 1e3));

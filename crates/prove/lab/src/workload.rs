@@ -51,7 +51,7 @@ const SHIPPED: [(&str, &str); 14] = shipped![
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     pub name: String,
-    /// One sentence for people.
+    /// A one-sentence description.
     pub about: String,
     /// The simulator profile, if the workload is about a certain one.
     pub profile: Option<String>,

@@ -89,7 +89,7 @@ impl Totals {
         self.rate(self.requests - self.failed())
     }
 
-    /// Tokens of answers per second.
+    /// Output tokens per second.
     pub fn tokens_per_second(&self) -> f64 {
         self.rate(self.output_tokens)
     }

@@ -107,7 +107,7 @@ pub struct SpeculationSummary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Guard {
     pub kind: GuardKind,
-    /// For people.
+    /// An explanation, to be displayed.
     pub detail: String,
 }
 

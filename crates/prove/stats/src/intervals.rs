@@ -156,7 +156,7 @@ impl Verdict {
         }
     }
 
-    /// For people.
+    /// The verdict in words.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Better => "better",

@@ -287,7 +287,7 @@ impl SloSummary {
         summary
     }
 
-    /// For people, under the table.
+    /// The lines printed under the table.
     pub fn lines(&self) -> String {
         let mut text = format!("Highest level with {}:\n", self.objectives);
         for (mode, highest) in &self.highest {

@@ -14,7 +14,7 @@ pub const MOST_CANDIDATES: usize = 16;
 pub struct Routing {
     /// The policy's name.
     pub mode: String,
-    /// Why its choice won, for people to read.
+    /// Why the chosen worker won, in words.
     pub reason: String,
     /// Full blocks of the prompt.
     pub blocks: u32,

@@ -107,7 +107,7 @@ impl Stretch {
         }
     }
 
-    /// One more request of the slot passes. Whether it is the slot's first.
+    /// One more request of the slot passes. Returns whether it is the slot's first.
     fn enter(&mut self, slot: usize) -> bool {
         match self.users.binary_search_by_key(&slot, |user| user.slot) {
             Ok(at) => {
@@ -245,7 +245,7 @@ impl ActiveBlocks {
     }
 
     /// Makes one stretch of two that follow each other, if nobody parts or ends between
-    /// them: if the same requests pass both. Whether it did.
+    /// them: if the same requests pass both. Returns whether it joined them.
     fn rejoin(&mut self, before: BlockHash, after: BlockHash) -> bool {
         let users = |first| self.stretches.get(&first).map(|stretch| &stretch.users);
         if users(before) != users(after) {

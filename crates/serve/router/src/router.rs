@@ -155,7 +155,7 @@ impl Router {
         })
     }
 
-    /// Forgets a worker. Whether it was a member.
+    /// Forgets a worker. Returns whether it was a member.
     pub fn leave(&self, worker: WorkerId) -> bool {
         self.changing(|Guarded { state, metrics, .. }| {
             metrics.leave(worker);
@@ -163,7 +163,7 @@ impl Router {
         })
     }
 
-    /// Forgets a worker that vanished without a word. Whether it was a member.
+    /// Forgets a worker that vanished without a word. Returns whether it was a member.
     pub fn lose(&self, worker: WorkerId) -> bool {
         self.changing(|Guarded { state, metrics, .. }| {
             metrics.leave(worker);
@@ -171,7 +171,7 @@ impl Router {
         })
     }
 
-    /// Places nothing more on a worker. Whether it is a member.
+    /// Places nothing more on a worker. Returns whether it is a member.
     pub fn drain(&self, worker: WorkerId) -> bool {
         self.changing(|guarded| guarded.state.drain(worker))
     }

@@ -240,7 +240,7 @@ impl State {
     }
 
     /// Forgets a worker that vanished without a word. Should it come back, it is trusted
-    /// gradually. Whether it was a member.
+    /// gradually. Returns whether it was a member.
     pub fn lose(&mut self, worker: WorkerId) -> bool {
         let was_member = self.leave(worker);
         if was_member {
@@ -263,7 +263,7 @@ impl State {
         true
     }
 
-    /// Places nothing more on a worker; running requests continue. Whether it is a member.
+    /// Places nothing more on a worker; running requests continue. Returns whether it is a member.
     pub fn drain(&mut self, worker: WorkerId) -> bool {
         self.may_strand = true;
         let member = self.members.get_mut(worker);

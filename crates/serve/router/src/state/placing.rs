@@ -95,7 +95,7 @@ impl State {
         self.displaced.drain(..).map(told).collect()
     }
 
-    /// Takes a request out of the queue. Whether it was still there.
+    /// Takes a request out of the queue. Returns whether it was still there.
     pub fn cancel(&mut self, ticket: Ticket) -> bool {
         self.queue.take(ticket).is_some()
     }

@@ -52,7 +52,7 @@ pub(super) struct Reservation {
 }
 
 impl State {
-    /// The request's first token is out: its prompt is no longer pending. Whether this was
+    /// The request's first token is out: its prompt is no longer pending. Returns whether this was
     /// news.
     pub fn first_token(&mut self, claim: &Claim, cached_tokens: u32, now: Moment) -> bool {
         let Some(reservation) = self.reservations.get_mut(claim.key) else {
@@ -139,7 +139,7 @@ impl State {
         }
     }
 
-    /// Gives the place back, however the request ended. Whether the claim was still open.
+    /// Gives the place back, however the request ended. Returns whether the claim was still open.
     pub fn release(&mut self, claim: &Claim, now: Moment) -> bool {
         let Some(reservation) = self.reservations.take(claim.key) else {
             return false;
