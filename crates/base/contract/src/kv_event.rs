@@ -1,4 +1,4 @@
-//! What a worker tells the router about its cache.
+//! The events by which a worker reports its cache to the router.
 //!
 //! Every batch carries a sequence number that is contiguous per worker and epoch. A
 //! receiver that sees a gap or a new epoch asks the worker for a [`KvSnapshot`] and goes

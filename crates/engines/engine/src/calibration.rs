@@ -1,4 +1,4 @@
-//! What an executor's steps take, measured, and the constants of a profile that follow.
+//! Measures an executor's step times and derives the constants of a profile.
 //!
 //! The steps are those that a scheduler makes: sequences that decode, a piece of a prompt, and
 //! both at once. From their times follow the constants of [`Timing`] that explain them best, so

@@ -1,4 +1,4 @@
-//! The seam between deciding and computing.
+//! The interface between scheduling and computing.
 //!
 //! The scheduler decides *what* runs (admission, batching, blocks, prefix reuse) and is
 //! shared by every engine. An executor decides *how long it takes and which tokens come

@@ -1,4 +1,4 @@
-//! `homing learning`: prints how soon learning is as good as knowing.
+//! `homing learning`: prints how fast the router learns the speed of its workers.
 
 use std::time::Duration;
 

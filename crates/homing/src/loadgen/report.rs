@@ -1,4 +1,4 @@
-//! What came of a run: the table, and whether it was good enough.
+//! The report of a run: the table, and whether the objectives hold.
 
 use std::fmt::{self, Display};
 

@@ -1,4 +1,4 @@
-//! One run: visitors come, things go wrong, and in the end everything must be right.
+//! One run: clients send requests, faults happen, and in the end every invariant must hold.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

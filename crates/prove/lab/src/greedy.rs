@@ -1,4 +1,4 @@
-//! Somebody who asks for far more than a share, beside the conversations that are measured.
+//! A tenant that sends far more than its share, beside the conversations that are measured.
 //!
 //! Always the same number of requests open: each that ends is followed by another at once,
 //! with a prompt that nobody has seen. Only a burden on the others: none of them is recorded.

@@ -1,4 +1,4 @@
-//! How people write an experiment's figures: levels, times, speeds.
+//! Parses levels, times and speeds as users write them.
 
 use std::time::Duration;
 

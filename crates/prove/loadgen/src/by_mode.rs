@@ -1,4 +1,4 @@
-//! What requests felt, by routing mode and by turn: whether conversations find their way home.
+//! Latencies by routing mode and by turn, which show whether conversations hit the cache.
 //!
 //! Over everything since load was started, so that a mode that was switched off stays on the
 //! page beside the one that replaced it. Only answered requests count here, because the mode

@@ -170,13 +170,13 @@ mod tests {
         leases.tenants[&FrontendId(frontend)].granted.slots
     }
 
-    /// Who was told how many.
+    /// The slots that each frontend was sent.
     fn told(changed: Vec<(FrontendId, Lease)>) -> Vec<(u64, u32)> {
         let told = changed.into_iter();
         told.map(|(id, lease)| (id.0, lease.slots)).collect()
     }
 
-    /// A report of a frontend that obeys what it was told last.
+    /// A report of a frontend that obeys its latest lease.
     fn obeys(leases: &mut Leases, frontend: u64, in_flight: u32, waiting: u32) {
         let number = leases.tenants[&FrontendId(frontend)].granted.number;
         leases.report(FrontendId(frontend), load(in_flight, waiting, number));

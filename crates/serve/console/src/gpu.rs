@@ -1,4 +1,4 @@
-//! How busy the workers' GPUs are, by what Prometheus knows from NVIDIA's DCGM exporter.
+//! Utilisation and memory of the workers' GPUs, from NVIDIA's DCGM exporter through Prometheus.
 //!
 //! Workers report their own load, and where nothing else is said a page shows that. An operator
 //! who trusts the exporter more names a Prometheus, which is asked every five seconds. What it

@@ -1,4 +1,4 @@
-//! What a page shows.
+//! The state that a page shows.
 //!
 //! An interface: fields are added, never renamed. A figure that does not exist is `null`.
 

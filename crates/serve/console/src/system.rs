@@ -1,4 +1,4 @@
-//! What the console asks of the serving system.
+//! The interface through which the console reads and changes the serving system.
 
 use std::fmt;
 

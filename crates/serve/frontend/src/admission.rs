@@ -1,4 +1,4 @@
-//! The door: how many requests may be inside, and whether it is closing.
+//! Admission: how many requests may be in flight, and whether the server is shutting down.
 //!
 //! This bounds the process (memory, sockets), not the workers: whether a worker has room is
 //! the router's question. A permit counts one request until it is dropped, however the

@@ -1,4 +1,4 @@
-//! Looking into the server, and changing it.
+//! Endpoints that inspect and change the server.
 //!
 //! What changes something (router mode, cache, workers) goes through [`Access`]: open on loopback
 //! without API keys, by token elsewhere. Reading is free, and takes a key or the token where

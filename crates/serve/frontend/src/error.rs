@@ -1,4 +1,4 @@
-//! From an error to what the client reads.
+//! Turns errors into responses.
 //!
 //! The only place with HTTP status codes for failures. Every error leaves as the OpenAI
 //! error object, with a message a person can act on and, where there is one, the name of the

@@ -1,4 +1,4 @@
-//! What we answer.
+//! The response bodies.
 //!
 //! Owned structures that serialise and deserialise: the server writes a whole answer once a
 //! request, so a borrowed twin would save nothing that shows, and a client reads the same

@@ -1,4 +1,4 @@
-//! Why a request went where it went, as an answer tells it.
+//! The routing decision as an answer reports it.
 //!
 //! Not part of OpenAI's API: a request asks for it with `nvext.extra_fields: ["routing"]`. A
 //! short form of the router's own record, which `/decisions` shows in full.

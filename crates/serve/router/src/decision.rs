@@ -1,4 +1,4 @@
-//! What was decided, on which figures, and how it turned out.
+//! Records of routing decisions: the figures they were based on, and the outcome.
 //!
 //! Each placement leaves a [`Decision`]: the figures of every candidate as the policy saw
 //! them, who was passed over and why, and later what really happened. The last ones are

@@ -1,4 +1,4 @@
-//! What the router has sent to a worker and not seen finished.
+//! Requests that the router has sent to a worker and that have not ended.
 //!
 //! The router's own books, exact at every moment, in contrast to the status that a worker
 //! publishes when it gets around to it: a burst of requests between two reports would all

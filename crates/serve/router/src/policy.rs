@@ -1,4 +1,4 @@
-//! The seam: which of the candidates takes the request.
+//! The interface of a routing policy: which of the candidates takes the request.
 //!
 //! A policy sees figures and returns an index. It knows neither the index nor the books
 //! they come from, reads no clock and draws only from the randomness it is handed, so each

@@ -1,4 +1,4 @@
-//! What the router is asked, and what it answers.
+//! Requests to the router, and its answers.
 //!
 //! A query borrows: the prompt's chain belongs to the request, and the router copies what
 //! it has to remember. An answer is a small value. [`Claim`]s are for owners of a

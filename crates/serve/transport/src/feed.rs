@@ -1,4 +1,4 @@
-//! What a worker tells without being asked.
+//! The event feed that a worker pushes to a router.
 //!
 //! A feed may lose messages: a router that cannot keep up must not slow down an engine.
 //! Loss is harmless because cache batches are numbered (a gap is noticed and repaired with

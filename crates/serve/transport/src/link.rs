@@ -1,4 +1,4 @@
-//! The seam between routing and engines.
+//! The interface between routing and engines.
 
 use std::fmt::Debug;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! What the simulated model says.
+//! The text of the simulated model's answers.
 //!
 //! An answer is the stretch of an article that shares the most telling words with the end of
 //! the prompt, where the question stands. A token's weight in a passage is its rarity: the

@@ -1,4 +1,4 @@
-//! Brings one file, in as many pieces as the network makes of it.
+//! Downloads one file, and resumes where the connection broke.
 
 use std::path::Path;
 

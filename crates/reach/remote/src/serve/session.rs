@@ -1,4 +1,4 @@
-//! One frontend's stay at a worker: hello, then beats and loads until one of them goes.
+//! One frontend's session at a worker: hello, then heartbeats and loads until either side ends it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

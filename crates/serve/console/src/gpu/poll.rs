@@ -1,4 +1,4 @@
-//! Asking Prometheus, again and again.
+//! Polls Prometheus for GPU metrics.
 
 use std::time::Duration;
 

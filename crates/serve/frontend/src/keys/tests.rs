@@ -205,7 +205,7 @@ fn isolated_keys_have_blocks_of_their_own() {
         seed("b", "x"),
         seed("c", ""),
         seed("d", ""),
-        // Whoever knows the salt and sends it does not get in by that.
+        // Knowing the salt and sending it does not grant access.
         seed("a", "team"),
         seed("a", "b"),
     ];

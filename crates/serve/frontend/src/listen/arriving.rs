@@ -1,4 +1,4 @@
-//! A request's body on its way in.
+//! A request's body while it arrives.
 //!
 //! Reading one costs memory and a place, so it has to keep coming: a client may let us wait
 //! for as long as the read timeout in all, and earns more waiting by what it sends, up to the

@@ -1,4 +1,4 @@
-//! How many connections there are, and who goes when there are too many.
+//! Counts connections, and chooses which one to close at the limit.
 //!
 //! A connection that has asked for nothing for a while is missed least: its client will
 //! connect again if it wants something, as every HTTP client can. So a full house closes the

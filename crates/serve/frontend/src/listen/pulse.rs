@@ -1,4 +1,4 @@
-//! What one connection is doing, and until when it may go on doing nothing.
+//! The activity of one connection, and when its idle time is over.
 //!
 //! A connection is quiet while it has no request. The time that it may be quiet depends on
 //! what came last: nothing at all yet, the beginning of a header, or a whole request. Nobody

@@ -1,4 +1,4 @@
-//! Those who await a slot, and how they learn that they have one.
+//! Callers that wait for a slot, and how they are notified.
 //!
 //! The queue knows tickets; here is who holds them. A place is handed over in two steps: a
 //! claim is bound under the lock and sent after it. A request that is dropped in between is

@@ -1,4 +1,4 @@
-//! Who may take the request at hand, and on which figures each is judged.
+//! Which workers may take the current request, and the figures by which each is judged.
 //!
 //! Every member is looked at once. Those that may not take it are kept with the reason,
 //! because a decision is only explained if it says who was passed over.
