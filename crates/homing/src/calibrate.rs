@@ -131,7 +131,7 @@ fn measure_at_once(
     Ok(sessions?)
 }
 
-/// Where a system does not tell what others take, they take nothing.
+/// Where the system does not report what others take, nothing is assumed to be taken.
 fn processors() -> Processors {
     let stat = std::fs::read_to_string(Processors::FILE).ok();
     stat.and_then(|stat| Processors::parse(&stat))

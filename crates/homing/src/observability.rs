@@ -103,7 +103,7 @@ impl Observability {
         }
     }
 
-    /// What to tell a person: a name, and an address or why there is none.
+    /// What to print: a name, and an address or why there is none.
     pub(crate) fn lines(&self) -> [(&'static str, String); 2] {
         [
             ("prometheus", self.prometheus.to_string()),

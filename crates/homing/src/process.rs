@@ -53,7 +53,7 @@ impl Control {
         Self { access, generated }
     }
 
-    /// The token, if nobody knows it yet.
+    /// The line that prints the token, if it was generated.
     pub(crate) fn news(&self) -> Option<String> {
         match &self.access {
             Access::Token(token) if self.generated => {

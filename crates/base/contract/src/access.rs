@@ -24,7 +24,7 @@ impl fmt::Debug for Access {
     }
 }
 
-/// Why somebody may not change the server.
+/// Why a change was denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     #[error("This operation requires the control token: `Authorization: Bearer TOKEN`.")]

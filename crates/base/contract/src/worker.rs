@@ -109,7 +109,7 @@ pub struct WorkerStatus {
     pub waiting: u32,
     /// Blocks referenced by a sequence.
     pub active_blocks: u32,
-    /// Blocks that can be reused but are referenced by nobody.
+    /// Blocks that can be reused and that no request references.
     pub cached_blocks: u32,
     pub free_blocks: u32,
     /// Share of the last second or so that the engine spent computing, 0 to 1.
@@ -208,7 +208,7 @@ pub struct FrontendLoad {
     pub active_blocks: u32,
     /// Requests that wait for a slot, here or on another worker.
     pub waiting: u32,
-    /// The number of the lease that the frontend obeys, if it has heard of one.
+    /// The number of the lease that the frontend obeys, if it has received one.
     pub lease: Option<u32>,
 }
 

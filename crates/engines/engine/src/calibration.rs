@@ -90,7 +90,8 @@ impl Shape {
     }
 }
 
-/// The kinds of steps that tell an executor's constants apart, as far as it can run them.
+/// The kinds of steps from which an executor's constants can be fitted, as far as it can run
+/// them.
 pub fn shapes(limits: &Limits) -> Vec<Shape> {
     let mut shapes = Vec::new();
     for context in [64, 512, 1536] {

@@ -15,11 +15,11 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     pub step: Step,
-    /// The package or file at hand.
+    /// The current package or file.
     pub what: String,
     /// Bytes of the whole step, not of the file alone.
     pub done: u64,
-    /// None as long as nobody has said how much it is.
+    /// `None` as long as the size is unknown.
     pub total: Option<u64>,
 }
 

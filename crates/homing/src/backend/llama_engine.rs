@@ -240,7 +240,7 @@ fn options(
     })
 }
 
-/// Refuses what this machine cannot hold, while there is still somebody to tell.
+/// Fails at start if the model and its cache do not fit into this machine's memory.
 fn check_memory(
     checkpoint: &Checkpoint,
     options: &ExecutorOptions,
@@ -277,7 +277,7 @@ fn fit(cache: u64, available: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As Linux tells it; nothing elsewhere.
+/// Free memory as Linux reports it; `None` elsewhere.
 fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text

@@ -2,8 +2,8 @@
 //!
 //! Read every other second and compared whole: a file of keys is small, and a time stamp says
 //! neither that a mounted secret was swapped nor that an editor wrote twice within its
-//! resolution. A file that cannot be read or makes no sense changes nothing: the keys in force
-//! stay, and the log says so once for every such state.
+//! resolution. A file that cannot be read or is invalid changes nothing: the current keys
+//! remain in effect, and the log says so once for every such state.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

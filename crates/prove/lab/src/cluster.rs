@@ -51,7 +51,7 @@ const PROGRESS_TOKENS: u32 = 32;
 pub(crate) struct ClusterPlan {
     pub(crate) workers: Vec<WorkerPlan>,
     pub(crate) changes: Vec<Change>,
-    /// Who routes. The configuration's own mode has no say.
+    /// What routes; replaces the mode of the configuration.
     pub(crate) mode: Contestant,
     pub(crate) router: RouterConfig,
     /// What the router believes at the start.
@@ -200,7 +200,7 @@ impl Cluster {
         self.gateway.views()
     }
 
-    /// Closes the books: what has not finished counts as failed.
+    /// Ends the run: requests that have not finished count as failed.
     pub(crate) fn end(mut self) -> Ended {
         for request in self.requests.drain() {
             self.notebook.give_up(&request.watch, self.now);

@@ -122,7 +122,7 @@ impl Client {
         &self.target
     }
 
-    /// Sends one turn and reads its answer to the end; `listener` hears of it meanwhile.
+    /// Sends one turn and reads its answer to the end; `listener` gets every event as it arrives.
     pub async fn chat(&self, chat: &Chat<'_>, listener: &mut dyn Listener) -> Exchange {
         let body = chat.body(&self.target);
         let mut request = self.request(Method::POST, "/chat/completions", body.into());

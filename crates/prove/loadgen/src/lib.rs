@@ -14,7 +14,7 @@
 //! | [`samples`] | exact percentiles of some thousand values |
 //! | [`histogram`] | percentiles of some million values within 0.05 % |
 //! | [`corpus`], [`starter`], [`follow_up`] | what users say |
-//! | [`reading`] | what a streamed answer says, and when it said it |
+//! | [`reading`] | the content of a streamed answer, and when it arrived |
 //! | [`record`], [`failure`] | what is kept about one request |
 //! | [`rolling`], [`totals`] | the last minute; the whole run |
 //! | [`by_mode`] | TTFT by routing mode and turn |

@@ -247,7 +247,7 @@ impl LoadGenerator {
         self.shared.log.lock().find(id, self.shared.clock.now())
     }
 
-    /// All conversations of the log with what was said, oldest first.
+    /// All conversations of the log with their text, oldest first.
     pub fn transcripts(&self) -> Vec<Conversation> {
         self.shared.log.lock().all(self.shared.clock.now())
     }

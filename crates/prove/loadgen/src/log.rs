@@ -184,7 +184,7 @@ impl Log {
         newest_first.map(|entry| entry.summary(now)).collect()
     }
 
-    /// One conversation with all that was said.
+    /// One conversation with its whole text.
     pub fn find(&self, id: &str, now: Moment) -> Option<Conversation> {
         let entry = self
             .entries

@@ -1,4 +1,4 @@
-//! What one streamed answer says, and when it said it.
+//! The content of one streamed answer, and when it arrived.
 //!
 //! Pure: it is handed the moment of every read and the bytes that the read brought, so the
 //! figures of a request follow from its bytes alone. Who reads them is [`crate::client`].
@@ -58,7 +58,7 @@ struct Chunk {
     so_far: Option<u32>,
 }
 
-/// What our server, and others, tell beside the answer.
+/// Fields that Homing and other servers add beside the answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Extras {
     pub worker: Option<String>,

@@ -93,7 +93,7 @@ pub struct RequestRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[ts(optional, type = "ServerTiming")]
     pub server_timing: Option<serde_json::Value>,
-    /// Why the request went to that worker, if the server tells.
+    /// Why the request went to that worker, if the server reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing: Option<Routing>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

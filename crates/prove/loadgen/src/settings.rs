@@ -29,7 +29,7 @@ pub struct Settings {
     pub starts_per_second: f64,
     /// At most so many requests per second; `null` for no limit.
     pub max_requests_per_second: Option<f64>,
-    /// Opens the loop: so many conversations arrive in a second, however the others fare.
+    /// Open loop: conversations that arrive per second, however slow the running ones are.
     pub arrivals_per_second: Option<f64>,
 }
 

@@ -51,7 +51,7 @@ pub struct Snapshot {
 pub struct TargetSummary {
     pub url: String,
     pub model: String,
-    /// Who writes follow-ups: a model's address, or nothing for the built-in questions.
+    /// Address of the model that writes follow-ups; `null` with the built-in questions.
     pub user_model: Option<String>,
 }
 

@@ -48,7 +48,7 @@ pub struct Assets {
     by_name: BTreeMap<String, Arc<Page>>,
 }
 
-/// A file with all that is said about it.
+/// A file with its response headers.
 #[derive(Debug)]
 struct Page {
     content_type: &'static str,
@@ -177,7 +177,7 @@ fn cache_control(name: &str) -> &'static str {
     }
 }
 
-/// Half of the hash: enough to tell any two files apart.
+/// Half of the hash: enough to distinguish any two files.
 fn etag(sha256: &[u8; 32]) -> String {
     let mut text = String::with_capacity(32);
     for byte in &sha256[..16] {

@@ -27,7 +27,7 @@ use crate::state::{GpuSource, WorkerState};
 /// Bytes in the exporter's unit of memory.
 const MEBIBYTE: f64 = 1_048_576.0;
 
-/// What Prometheus said last. Clones are one feed.
+/// The latest answer of Prometheus. Clones share it.
 #[derive(Clone, Debug)]
 pub struct GpuFeed {
     inner: Arc<Inner>,

@@ -130,7 +130,7 @@ pub struct WorkerState {
     pub utilization: Option<f64>,
     /// On one of its GPUs; `gpu.memory_bytes` is what there is.
     pub memory_used_bytes: Option<u64>,
-    /// Sent to it and not answered, by the router's books.
+    /// Requests sent to it and not answered, as the router counts them.
     pub in_flight: u32,
     /// In the engine's batch, of `slots` places.
     pub running: u32,

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Why a request was not let in.
+/// Why a request was not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("the server is shutting down")]
@@ -52,7 +52,7 @@ impl Admission {
         Ok(permit)
     }
 
-    /// Lets nobody in any more.
+    /// Admits no more requests.
     pub(crate) fn close(&self) {
         self.draining.store(true, Ordering::Release);
     }

@@ -2,7 +2,7 @@
 //!
 //! What changes something (router mode, cache, workers) goes through [`Access`]: open on loopback
 //! without API keys, by token elsewhere. Reading is free, and takes a key or the token where
-//! clients must have keys: what it tells of is other clients' requests.
+//! clients must have keys: it reports other clients' requests.
 
 use std::sync::Arc;
 

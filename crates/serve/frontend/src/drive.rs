@@ -69,7 +69,7 @@ pub(crate) struct Drive {
     /// What has come, for the worker that may have to go on.
     answered: Vec<TokenId>,
     times: TokenTimes,
-    /// Tokens after a leg's first chunk that the router has not heard of.
+    /// Tokens after a leg's first chunk that were not reported to the router yet.
     unreported: u32,
     watch: StallWatch,
 }

@@ -133,7 +133,7 @@ impl ApiError {
         Self::new(StatusCode::REQUEST_TIMEOUT, message).code("request_timeout")
     }
 
-    /// For the record: nobody is there to read it.
+    /// Only for the metrics: the client is gone.
     pub(crate) fn hung_up(cause: &dyn fmt::Display) -> Self {
         let message = format!("The request body could not be read: {cause}.");
         Self {

@@ -1,6 +1,6 @@
 //! Listening: who gets a connection, for how long, and what it may hold up.
 //!
-//! A connection costs a descriptor and some memory for as long as its client pleases, so each
+//! A connection costs a descriptor and some memory for as long as its client wants, so each
 //! kind of silence has a limit: before the first request, within a header, within a body,
 //! between requests, and (in [`slow_reader`](crate::slow_reader)) while an answer waits to be
 //! read. Their number has a limit too. When it is reached, connections that do nothing make
@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `crowd` | counts connections, finds the one that is missed least |
 //! | `pulse` | what one connection is doing, and until when it may |
-//! | `wire` | the socket: tells the pulse of bytes, lets go of it politely |
+//! | `wire` | the socket: reports bytes to the pulse, closes gracefully |
 //! | `visit` | one request: under a known name, its body in time |
 //! | `arriving` | a request's body, which must keep coming |
 //!

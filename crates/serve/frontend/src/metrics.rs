@@ -340,7 +340,7 @@ impl RequestRecord {
         })
     }
 
-    /// What the engine said when it began one of the request's answers.
+    /// Records what the engine reported when it began one of the request's answers.
     pub(crate) fn prompt(&self, prompt_tokens: u32, started: Option<Started>) {
         self.metrics.input_tokens.observe(f64::from(prompt_tokens));
         let cached_tokens = started.map_or(0, |started| started.cached_tokens);

@@ -44,7 +44,7 @@ pub(crate) enum ReplyError {
     NotRead(Duration),
 }
 
-/// Who answers, and why.
+/// The worker that answers, and why it was chosen.
 #[derive(Clone, Debug)]
 pub(crate) struct Begun {
     /// The first worker, should the answer move.
@@ -227,7 +227,7 @@ impl Reply {
         self.shared.lock().times
     }
 
-    /// Waits until somebody has begun to answer, and says who; or nobody will.
+    /// Waits until a worker has begun to answer, and returns which; or fails if none will.
     pub(crate) fn poll_begun(
         &mut self,
         context: &mut Context<'_>,

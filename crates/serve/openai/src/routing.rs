@@ -9,7 +9,7 @@ use ts_rs::TS;
 /// Candidates that an answer lists. A fleet may have a thousand.
 pub const MOST_CANDIDATES: usize = 16;
 
-/// What the router said about a request.
+/// The router's decision about a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 pub struct Routing {
     /// The policy's name.

@@ -32,7 +32,7 @@ pub enum PrepareError {
         /// `messages` or `prompt`.
         param: &'static str,
     },
-    /// So much that nobody counted it.
+    /// So far beyond the limit that the tokens were not counted.
     #[error(
         "This model's maximum context length is {limit} tokens. However, your {param} resulted in \
          far more tokens than that. Please reduce the length of the {param}."

@@ -234,7 +234,7 @@ impl ActiveBlocks {
         }
     }
 
-    /// The rest of a chain, which nobody else uses.
+    /// The rest of a chain, which no other request uses.
     fn add(&mut self, slot: usize, rest: &[BlockHash]) {
         let stretch = Stretch {
             blocks: rest.to_vec(),

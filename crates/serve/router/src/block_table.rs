@@ -50,7 +50,7 @@ const GAP: Place = Place {
 };
 
 impl BlockTable {
-    /// Blocks that somebody holds.
+    /// Number of blocks that at least one worker holds.
     pub(crate) fn len(&self) -> usize {
         self.taken
     }

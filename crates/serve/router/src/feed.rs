@@ -47,7 +47,7 @@ pub enum Observed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FeedState {
-    /// Nothing has been heard yet.
+    /// Nothing has been received yet.
     Silent,
     Live,
     AwaitingSnapshot,
@@ -122,11 +122,11 @@ impl<'a> Holdings<'a> {
 /// Where one worker's feed stands.
 #[derive(Debug, Default)]
 pub struct Feed {
-    /// Epoch and number of the batch that comes next; `None` before anything was heard.
+    /// Epoch and number of the batch that comes next; `None` before anything was received.
     next: Option<(u64, u64)>,
     /// Batches of one epoch that wait for a snapshot; `None` while live.
     waiting: Option<VecDeque<KvBatch>>,
-    /// What the worker does contradicts what its events said.
+    /// The worker's behaviour contradicts its events.
     doubted: bool,
 }
 
@@ -197,7 +197,7 @@ impl Feed {
         self.doubted = self.state() == FeedState::Live;
     }
 
-    /// Replaces what the worker holds by a snapshot and goes on with the batches kept.
+    /// Replaces the worker's holdings with a snapshot and applies the batches that were kept.
     pub fn restore(&mut self, snapshot: &KvSnapshot, holdings: &mut Holdings<'_>) -> Observed {
         if self.waiting.is_none() && self.is_behind(snapshot) {
             return Observed::Duplicate;

@@ -1,6 +1,6 @@
 //! Requests that the router has sent to a worker and that have not ended.
 //!
-//! The router's own books, exact at every moment, in contrast to the status that a worker
+//! The router's own accounting, exact at every moment, in contrast to the status that a worker
 //! publishes when it gets around to it: a burst of requests between two reports would all
 //! see the same idle worker. The two are never mixed.
 //!

@@ -302,7 +302,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Where a rotation goes on after `last`, over candidates in ascending order of worker.
+/// Where a rotation continues after `last`, over candidates in ascending order of worker.
 ///
 /// By worker and not by position: positions shift when workers join, leave or are skipped,
 /// and a counter over them would pass some by and visit others twice.

@@ -94,7 +94,7 @@ impl PrefixIndex {
         self.held[slot]
     }
 
-    /// Entries in the index: blocks that somebody holds, counted once per page.
+    /// Entries in the index: blocks that at least one worker holds, counted once per page.
     pub fn len(&self) -> usize {
         self.pages.iter().map(BlockTable::len).sum()
     }

@@ -30,10 +30,10 @@ pub struct RouteQuery<'a> {
     pub deadline: Option<Moment>,
 }
 
-/// Who asks, as far as sharing goes. Whether it is true is the caller's business.
+/// The tenant of a request, for fair sharing. The caller is responsible for its truth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// Who is served beside others; 0 is everyone without a name.
+    /// The tenant; 0 for all requests without one.
     pub tenant: u64,
     /// The tenant's weight beside the others'. Not 0.
     pub share: u32,

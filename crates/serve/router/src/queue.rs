@@ -19,8 +19,8 @@
 //! - **Shares.** Every request that is bound is charged, at home or not, so tenants that wait
 //!   all the time get tokens in proportion to their weights, within the cost of [`WINDOW`]
 //!   requests.
-//! - **A full queue is shared too**: who has less than their share of it takes a place of
-//!   the one who has most ([`Queue::displace`]).
+//! - **A full queue is shared too**: a tenant with less than its share takes a place of the
+//!   tenant that has most ([`Queue::displace`]).
 //! - **Cancelled is gone.** A cancelled request leaves at once and is never bound.
 //!
 //! # Elsewhere
@@ -336,7 +336,7 @@ impl Queue {
         lost.into_iter().map(Ticket).collect()
     }
 
-    /// Classes in which somebody waits: those passed over too often, then by priority.
+    /// Classes with waiting requests: those passed over too often, then by priority.
     fn classes_in_turn(&self) -> Vec<Class> {
         let starved = |rank: &Rank| rank.passed_over >= MOST_OVERTAKEN;
         let mut classes: Vec<_> = self

@@ -12,7 +12,7 @@
 //! - **A placement is a reservation.** It is counted before [`Router::route`] returns and
 //!   given back when the [`Placement`] is dropped, however the request ended.
 //! - **Room is never left unused.** Every method that may make room hands it to those who
-//!   wait before the lock is let go, so no newcomer finds a slot that somebody waits for.
+//!   wait before the lock is released, so no newcomer finds a slot that another waits for.
 //! - **Readers do not hold up routing**: they copy small values or shared records and
 //!   format outside the lock.
 
@@ -155,7 +155,7 @@ impl Router {
         })
     }
 
-    /// Forgets a worker. Returns whether it was a member.
+    /// Removes a worker. Returns whether it was a member.
     pub fn leave(&self, worker: WorkerId) -> bool {
         self.changing(|Guarded { state, metrics, .. }| {
             metrics.leave(worker);
@@ -163,7 +163,7 @@ impl Router {
         })
     }
 
-    /// Forgets a worker that vanished without a word. Returns whether it was a member.
+    /// Removes a worker that vanished without notice. Returns whether it was a member.
     pub fn lose(&self, worker: WorkerId) -> bool {
         self.changing(|Guarded { state, metrics, .. }| {
             metrics.leave(worker);
@@ -400,7 +400,7 @@ impl Placement {
             .first_token(&self.claim, actual_cached_tokens, now);
     }
 
-    /// Corrects what [`first_token`](Self::first_token) said of the cache.
+    /// Corrects the cached tokens that [`first_token`](Self::first_token) reported.
     pub fn found_cached(&mut self, cached_tokens: u32) {
         let Guarded { state, .. } = &mut *self.router.shared.guarded.lock();
         state.found_cached(&self.claim, cached_tokens);

@@ -93,7 +93,7 @@ pub struct WorkerView {
     pub in_flight_elsewhere: u32,
     /// Requests that this frontend may have on it, where the worker divides its slots.
     pub lease: Option<u32>,
-    /// From here on, the router's own books.
+    /// From here on, the router's own accounting.
     pub in_flight: u32,
     pub pending_prefill_tokens: u64,
     pub active_blocks: u32,
@@ -131,7 +131,7 @@ impl Learned {
     }
 }
 
-/// Members, holdings, books and the policy in force.
+/// Members, holdings, reservations and the current policy.
 #[derive(Debug)]
 pub struct State {
     config: RouterConfig,
@@ -287,7 +287,8 @@ impl State {
         }
     }
 
-    /// Keeps what every frontend has on a worker; `own` is this one, whose books are better.
+    /// Stores what every frontend has on a worker; `own` is this one, which knows its own load
+    /// better.
     pub fn share(
         &mut self,
         worker: WorkerId,

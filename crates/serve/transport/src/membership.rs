@@ -63,7 +63,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// The next change; `None` once nobody can announce any more.
+    /// The next change; `None` once the roster is gone.
     pub async fn next(&mut self) -> Option<Change> {
         self.receiver.recv().await
     }

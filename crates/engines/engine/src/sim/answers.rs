@@ -20,7 +20,7 @@ use contract::{GenerateRequest, TokenId};
 
 /// The question is looked for in this many tokens at the end of the prompt.
 const QUESTION_TOKENS: usize = 64;
-/// What was said shortly before the question counts too, but less.
+/// This many tokens before the question count too, with a lower weight.
 const CONTEXT_TOKENS: usize = 256;
 const CONTEXT_WEIGHT: f32 = 0.25;
 
@@ -61,7 +61,7 @@ impl AnswerLength {
     }
 }
 
-/// Everything that can be said.
+/// All passages that answers are made of.
 #[derive(Debug, Default)]
 pub struct AnswerBank {
     /// How an answer begins: one of these.

@@ -17,7 +17,7 @@ use engine::{Limits, Scheduler, StepOutput, Submission};
 
 use crate::change::WorkerPlan;
 
-/// How often a worker tells how busy it is, as the engine does.
+/// How often a worker reports its load, as the engine does.
 const STATUS_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A request as it is handed to a worker.

@@ -120,7 +120,7 @@ impl Bucket {
         })
     }
 
-    /// Reads all files below the folder. `progress` hears how many of how many are there.
+    /// Reads all files below the folder. `progress` gets the number of files read and of all files.
     pub async fn read(
         &self,
         mut progress: impl FnMut(usize, usize),
@@ -179,7 +179,7 @@ fn in_the_clear(builder: &AmazonS3Builder) -> bool {
     http && allowed != "true"
 }
 
-/// What to tell a person.
+/// The error in words.
 fn reason(error: &Error) -> String {
     let text = error.to_string();
     let code = text.split_once("<Code>").and_then(|(_, rest)| {

@@ -90,7 +90,7 @@ impl Conductor {
         }
     }
 
-    /// Runs until nobody can give orders any more, then ends the running requests.
+    /// Runs until all command senders are gone, then ends the running requests.
     pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>, tasks: TaskTracker) {
         self.driver.close();
         loop {

@@ -29,7 +29,7 @@ pub(super) struct Measurements {
     /// When the oldest running request became due.
     pub(super) oldest_in_flight: Option<Moment>,
     pub(super) totals: Totals,
-    /// Fires when the phase changes, so that nobody waits a second to hear of it.
+    /// Fires when the phase changes, so that a change is reported immediately.
     pub(super) changed: Arc<Notify>,
     pub(super) metrics: LoadMetrics,
     target: TargetSummary,

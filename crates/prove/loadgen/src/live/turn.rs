@@ -29,7 +29,7 @@ pub(super) struct Turn {
     pub(super) attempt: u32,
 }
 
-/// What the conductor hears of a turn.
+/// Reports of a turn to the conductor.
 #[derive(Debug)]
 pub(super) enum Report {
     /// The user model has written, or failed to: the request begins.

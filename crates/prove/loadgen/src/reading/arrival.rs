@@ -43,7 +43,7 @@ pub struct Heard {
     pub tokens: u32,
     /// Gaps whose tokens were exact.
     pub gaps: u32,
-    /// Whether the server said how long the prompt is.
+    /// Whether the server reported the length of the prompt.
     pub prompt: bool,
 }
 

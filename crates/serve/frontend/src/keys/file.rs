@@ -129,7 +129,7 @@ fn structured(value: Value) -> Result<Vec<Key>, KeyFileError> {
         .collect()
 }
 
-/// Takes the known fields out one by one; what is left nobody knows.
+/// Removes the known fields one by one; fields that are left are unknown.
 fn read(place: usize, mut fields: Map<String, Value>) -> Result<Key, KeyFileError> {
     let unnamed = format!("key {place}");
     let name = match fields.remove("name") {

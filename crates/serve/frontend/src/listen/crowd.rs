@@ -45,7 +45,7 @@ struct Shared {
 struct Seen {
     next: u64,
     by_number: HashMap<u64, (Rank, Weak<Pulse>)>,
-    /// When it was last said that there is no room, and how many had none since.
+    /// When the log last reported that there is no room, and how many were rejected since.
     told: Option<Instant>,
     untold: u64,
 }

@@ -28,7 +28,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// All workers have joined and said what they hold, and as many requests are under way
+    /// All workers have joined and reported what they hold, and as many requests are running
     /// as there will be from now on.
     pub(crate) fn new(mut scene: Scene) -> Self {
         let mut state = State::new(RouterConfig::new(BLOCK_SIZE));

@@ -138,7 +138,7 @@ fn reason(request: &RequestView, candidates: &[Candidate], index: usize) -> Reas
     }
 }
 
-/// Whether somebody who holds much more of the prompt was passed over.
+/// Whether a worker that holds much more of the prompt was passed over.
 fn hot_spread(
     request: &RequestView,
     candidates: &[Candidate],

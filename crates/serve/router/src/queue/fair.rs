@@ -25,7 +25,7 @@ use std::iter::{Copied, Peekable};
 #[cfg(test)]
 mod tests;
 
-/// Flows that are remembered although nobody of them waits.
+/// Most flows that are remembered without a waiting request.
 const MOST_RESTING: usize = 1024;
 /// Virtual time of one token at weight 1; leaves room for weights up to some thousands and for
 /// 10^14 tokens.

@@ -18,7 +18,7 @@ use crate::load::Load;
 const MOST_ELSEWHERE: u32 = 1 << 30;
 const MOST_TOKENS_ELSEWHERE: u64 = 1 << 60;
 
-/// A worker, and the router's books about it.
+/// A worker, and the router's accounting for it.
 ///
 /// What every pick reads comes first and is small: a pick over many workers is bound by
 /// the memory that it touches. The rest is behind a pointer.

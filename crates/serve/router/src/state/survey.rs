@@ -31,7 +31,7 @@ pub(super) struct Survey {
     used: Vec<u32>,
 }
 
-/// The books that a survey reads.
+/// The state that a survey reads.
 #[derive(Clone, Copy)]
 pub(super) struct Books<'a> {
     pub(super) config: &'a RouterConfig,
@@ -116,7 +116,7 @@ impl Survey {
     }
 }
 
-/// What the index and the books say about one worker.
+/// What the index and the reservations say about one worker.
 #[derive(Clone, Copy)]
 struct Known {
     /// Leading blocks of the prompt that its events confirmed.
