@@ -45,7 +45,7 @@ KUBERNETES = "1.34.1"
 
 
 class Strict(yaml.SafeLoader):
-    """Refuses a key that is there twice, of which YAML readers silently take the last."""
+    """Refuses a key that appears twice, of which YAML readers silently take the last."""
 
     def construct_mapping(self, node, deep=False):
         keys = [

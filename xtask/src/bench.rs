@@ -81,10 +81,10 @@ pub(crate) enum Bench {
     },
     /// Our engine beside llama.cpp and transformers, on the same model file
     Llama(llama::Arguments),
-    /// Round robin beside kv on a real model, and how well virtual runs foresee both
+    /// Round robin beside kv on a real model, and how well virtual runs predict both
     ///
     /// Calibrates, serves SmolLM2 on three workers of this machine, drives conversations, and
-    /// lets the simulator foresee them: a round takes some twenty minutes. Wants a machine that is
+    /// lets the simulator predict them: a round takes about twenty minutes. Wants a machine that is
     /// otherwise idle.
     Prediction(prediction::Arguments),
     /// The server of the benchmark `loadgen`

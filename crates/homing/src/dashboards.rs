@@ -41,7 +41,7 @@ pub(crate) fn run(args: &DashboardsArgs) -> anyhow::Result<()> {
     }
     match lines {
         Some(lines) => print::line(format_args!("{lines}")),
-        None => print::line(format_args!("no reference lines: no --baseline was given")),
+        None => print::line(format_args!("no reference lines: --baseline is not set")),
     }
     Ok(())
 }

@@ -41,7 +41,7 @@ pub(crate) fn run(plan: DemoPlan) -> anyhow::Result<()> {
 }
 
 async fn demo(plan: DemoPlan) -> anyhow::Result<()> {
-    // From here on a signal reaches whoever waits for one, and stops nothing half-way.
+    // From here on a signal reaches the code that waits for one, and stops nothing half-way.
     let signals = StopSignals::listen()?;
     // Bound first: a port that is taken is the first thing to report.
     let listeners = Listeners {

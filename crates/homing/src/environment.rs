@@ -1,5 +1,5 @@
-//! Values that come from the environment alone, such as keys: a command line is for everyone
-//! to read.
+//! Values that come only from the environment, such as keys: every user of the machine can read
+//! a command line.
 
 use anyhow::Context as _;
 

@@ -26,7 +26,7 @@ pub(crate) struct Fleet {
     next: u64,
     /// Workers at once, those that are being removed included.
     most: usize,
-    /// Removals under way.
+    /// Running removals.
     drains: TaskTracker,
 }
 

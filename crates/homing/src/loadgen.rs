@@ -41,7 +41,7 @@ pub(crate) fn run(args: &LoadgenArgs) -> ExitCode {
         .enable_all()
         .build();
     let outcome = runtime
-        .context("no runtime")
+        .context("cannot start the runtime")
         .and_then(|runtime| runtime.block_on(Box::pin(load(args))));
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -195,7 +195,7 @@ async fn user_model(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<Option<U
         return Ok(None);
     };
     let mut target = Target::new(url, "").context("--user-model")?;
-    // Whoever writes questions is some server out there: it gets the standard's fields.
+    // The user model may be any server: it gets only the standard's fields.
     target.extensions = false;
     if let Ok(key) = secret(USER_MODEL_KEY) {
         target = target.with_key(&key).context(USER_MODEL_KEY)?;
@@ -224,7 +224,10 @@ pub(crate) async fn find_model(
             Some(model) => Ok(model.clone()),
             None => {
                 let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
-                bail!("{base} does not serve `{wanted}` but {}", names.join(", "))
+                bail!(
+                    "{base} does not serve `{wanted}`; it serves {}",
+                    names.join(", ")
+                )
             }
         },
         (Ok(models), None) => models

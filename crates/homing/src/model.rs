@@ -43,8 +43,8 @@ fn pull(models: &Models, name: &str) -> anyhow::Result<()> {
         tokio::select! {
             pulled = models.pull(name, &mut report) => pulled.map_err(anyhow::Error::from),
             stopped = tokio::signal::ctrl_c() => {
-                stopped.context("no signals")?;
-                anyhow::bail!("interrupted; `homing model pull {name}` goes on from here")
+                stopped.context("cannot handle signals")?;
+                anyhow::bail!("interrupted; `homing model pull {name}` resumes it")
             }
         }
     })?;
@@ -66,8 +66,8 @@ const PLAIN_STEP: u8 = 25;
 impl View {
     fn show(&mut self, progress: &Progress) {
         let doing = match progress.step {
-            Step::Listing => "asking for",
-            Step::Fetching => "fetching",
+            Step::Listing => "listing",
+            Step::Fetching => "downloading",
             Step::Unpacking => "checking",
         };
         let text = format!("{doing} {}", progress.what);
@@ -117,7 +117,7 @@ fn list(models: &Models) {
             facts.join(", "),
             match path {
                 Some(path) => path.display().to_string(),
-                None => format!("not here: homing model pull {name}"),
+                None => format!("not downloaded: homing model pull {name}"),
             }
         ));
     }

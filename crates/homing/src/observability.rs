@@ -81,7 +81,7 @@ impl Observability {
         };
         let grafana = match (&prometheus, grafana) {
             (Beside::Missing(_), _) => {
-                Beside::Missing("not started: it has nothing to show without Prometheus".to_owned())
+                Beside::Missing("not started: it shows nothing without Prometheus".to_owned())
             }
             (Beside::Runs { .. }, Err(taken)) => Beside::Missing(taken),
             (Beside::Runs { .. }, Ok((url, port))) => {
@@ -103,7 +103,7 @@ impl Observability {
         }
     }
 
-    /// What to tell a person: a name, and an address or why there is none.
+    /// What to print: a name, and an address or why there is none.
     pub(crate) fn lines(&self) -> [(&'static str, String); 2] {
         [
             ("prometheus", self.prometheus.to_string()),
@@ -134,7 +134,7 @@ impl Beside {
         let address = format!("{url}{path}");
         match server.ready(transport, &address, patience).await {
             Start::Ready | Start::Slow => Self::Runs { url, server },
-            Start::Ended(words) => Self::Missing(format!("not running; it said:\n{words}")),
+            Start::Ended(words) => Self::Missing(format!("not running; its output:\n{words}")),
         }
     }
 }
@@ -193,7 +193,8 @@ async fn start_grafana(files: &Files, url: String, port: u16, transport: &Transp
     }
 }
 
-/// What Grafana is told. Whoever sits at this machine may look; it asks nobody outside.
+/// Grafana's settings. Everyone on this machine may look without logging in; Grafana contacts no
+/// server outside.
 fn grafana_settings(files: &Files, port: u16) -> Vec<(&'static str, String)> {
     let path = |path: &Path| path.display().to_string();
     vec![
@@ -221,7 +222,8 @@ fn folder(plan: &ObservabilityPlan) -> anyhow::Result<(PathBuf, Option<TempDir>)
         Some(folder) => Ok((folder.clone(), None)),
         None => {
             let temporary = tempfile::Builder::new().prefix("homing-").tempdir();
-            let temporary = temporary.context("no temporary folder for --observability")?;
+            let temporary =
+                temporary.context("cannot create a temporary folder for --observability")?;
             Ok((temporary.path().to_owned(), Some(temporary)))
         }
     }

@@ -1,4 +1,4 @@
-//! The few lines this program says to a person. Everything else is a log.
+//! The lines that this program prints for its user. Everything else is a log.
 
 use std::fmt::Arguments;
 use std::io::Write as _;

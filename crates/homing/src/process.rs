@@ -53,7 +53,7 @@ impl Control {
         Self { access, generated }
     }
 
-    /// The token, if nobody knows it yet.
+    /// The line that prints the token, if it was generated.
     pub(crate) fn news(&self) -> Option<String> {
         match &self.access {
             Access::Token(token) if self.generated => {
@@ -87,7 +87,7 @@ pub(crate) async fn drain(
     tokio::select! {
         () = finished => {}
         () = tokio::time::sleep(grace) => {
-            print::line(format_args!("gave up on {} request(s)", in_flight()));
+            print::line(format_args!("cancelled {} request(s)", in_flight()));
         }
         () = signals.next() => {}
     }

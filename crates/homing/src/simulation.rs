@@ -1,4 +1,4 @@
-//! What simulated workers answer with.
+//! The text that simulated workers answer with.
 //!
 //! The engine knows tokens only, so the text is prepared here: our own articles are cut into
 //! paragraphs, tokenised once, and shared by all workers.

@@ -25,7 +25,9 @@ pub(crate) fn run(args: &SweepArgs) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
-    let outcome = runtime.context("no runtime").map_err(Trouble::Before);
+    let outcome = runtime
+        .context("cannot start the runtime")
+        .map_err(Trouble::Before);
     let outcome = outcome.and_then(|runtime| runtime.block_on(Box::pin(command(args))));
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -103,7 +105,7 @@ fn planned(args: &SweepArgs) -> anyhow::Result<Plan> {
         None => Wish::default(),
     };
     let wish = args.plan.wish().or(file);
-    // A story is told anywhere; only where it is not simulated must be said.
+    // A story is simulated unless it has a target.
     let is_virtual = args.in_virtual_time || wish.story && wish.target.is_none();
     Ok(wish.resolve(is_virtual)?)
 }
@@ -120,7 +122,7 @@ fn announce(folder: &Folder) {
     if done > 0 {
         let path = folder.path().display();
         print::note(format_args!(
-            "{done} runs are in {path} already, {left} are left"
+            "{done} runs are already in {path}, {left} are left"
         ));
     }
 }
@@ -146,10 +148,10 @@ async fn in_virtual_time(args: &SweepArgs, folder: &Folder) -> anyhow::Result<us
             running.await
         }
     };
-    Ok(outcome.context("the sweep broke off")??)
+    Ok(outcome.context("the sweep failed")??)
 }
 
-/// Writes the report and prints its table. Whether all runs are done.
+/// Writes the report and prints its table. Returns whether all runs are done.
 fn tell(
     folder: &Folder,
     measurements: Option<&Measurements>,
@@ -183,7 +185,7 @@ fn tell(
     }
     if summary.done < summary.planned {
         print::line(format_args!(
-            "{} of {} runs are done; the same command goes on",
+            "{} of {} runs are done; the same command resumes",
             summary.done, summary.planned
         ));
     }

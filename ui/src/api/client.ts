@@ -37,7 +37,7 @@ async function call<T>(method: string, path: string, body?: unknown, signal?: Ab
   if (signal) init.signal = signal;
   const response = await fetch(path, init).catch((cause: unknown) => {
     if (signal?.aborted) throw cause;
-    throw new Refused("The server cannot be reached.", 0);
+    throw new Refused("The server is unreachable.", 0);
   });
   if (!response.ok) throw await refusal(response);
   return (await response.json()) as T;

@@ -38,10 +38,10 @@ export function caveats(state: State, points: readonly HistoryPoint[], settings:
     notes.push(`The window still holds requests at ${settings.before} conversations (changed ${duration(settledS)} ago).`);
   }
   const samples = load.window.ttft_ms.samples;
-  if (samples > 0 && samples < ENOUGH) notes.push(`Few requests so far: p95 rests on ${samples}.`);
+  if (samples > 0 && samples < ENOUGH) notes.push(`Few requests so far: p95 is based on ${samples}.`);
   if (load.settings.arrivals_per_second !== null) notes.push("Live conversations arrive at their own pace; the baseline keeps up a fixed number.");
   if (load.phase === "paused") notes.push("Load is paused: the window empties.");
-  if (load.phase === "draining") notes.push("Load is ending: answers under way are awaited.");
+  if (load.phase === "draining") notes.push("Load is ending: waiting for running answers.");
   if (baseline && baseline.workers !== state.workers.length) {
     notes.push(`The baseline ran on ${baseline.workers} workers, live are ${state.workers.length}.`);
   }

@@ -13,8 +13,8 @@ export type LoadControls = {
 
 /** Why nobody here can control anything; `null` if they can. */
 export function obstacle(connection: Connection, state: State | null): string | null {
-  if (connection !== "open" || !state) return "There is no connection to the server.";
-  return state.control.granted ? null : "This view may look, but not change anything.";
+  if (connection !== "open" || !state) return "Not connected to the server.";
+  return state.control.granted ? null : "This view is read-only.";
 }
 
 /** `null` where no load generator runs. */
@@ -26,10 +26,10 @@ export function loadControls(connection: Connection, state: State | null): LoadC
     const why = obstacle(connection, state) ?? wrongPhase;
     return { action, enabled: why === null, why };
   };
-  const startWhy = { running: "Load runs already.", draining: "Load is ending: answers under way are awaited.", stopped: null, paused: null }[phase];
+  const startWhy = { running: "Load is already running.", draining: "Load is ending: waiting for running answers.", stopped: null, paused: null }[phase];
   return {
     start: button(paused ? "resume" : "start", startWhy),
     stop: button("stop", phase === "stopped" ? "Load is stopped." : null),
-    pause: button(paused ? "resume" : "pause", phase === "running" || paused ? null : "Load does not run."),
+    pause: button(paused ? "resume" : "pause", phase === "running" || paused ? null : "Load is not running."),
   };
 }

@@ -49,16 +49,16 @@ export function actualTtftMs(decision: Decision): number | null {
 
 const STATES: Record<Decision["outcome"]["state"], string> = {
   placed: "placed, no token yet",
-  started: "answer under way",
+  started: "answering",
   ended: "answered",
-  abandoned: "given up before the first token",
+  abandoned: "cancelled before the first token",
 };
 
 export const outcomeWords = (decision: Decision): string => STATES[decision.outcome.state];
 
 const WHY_NOT: Record<WhyNot, string> = {
-  draining: "is leaving and takes no new requests",
-  tried: "failed with this request before",
+  draining: "is draining and takes no new requests",
+  tried: "already failed this request",
   full: "has no free slot",
   unsound: "failed recently and is being tested",
 };

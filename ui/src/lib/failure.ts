@@ -1,14 +1,14 @@
-/** A failure of the load generator, told so that whoever sees it knows where to look. */
+/** Failures of the load generator, as messages that say where to look. */
 import type { Snapshot } from "../api/types";
 
 const LEADS: Record<string, string> = {
   connect: "Load cannot reach its target",
-  timeout: "Answers are not complete in time",
+  timeout: "Answers take too long",
   stalled: "Answers stall",
-  status: "The target refuses requests",
-  broken_stream: "Answers break off",
+  status: "The target rejects requests",
+  broken_stream: "Answers are interrupted",
   server_error: "The target reports errors within its answers",
-  no_usage: "Answers come without a count of tokens and cannot be measured",
+  no_usage: "Answers have no token count and cannot be measured",
 };
 
 const SHORT: Record<string, string> = {
@@ -16,7 +16,7 @@ const SHORT: Record<string, string> = {
   timeout: "timeout",
   stalled: "stalled",
   status: "refused",
-  broken_stream: "broke off",
+  broken_stream: "interrupted",
   server_error: "server error",
   no_usage: "no token count",
 };
@@ -37,7 +37,7 @@ export function failureNotice(load: Snapshot | null): FailureNotice | null {
   if (last.ago_s >= RECENT_S && !goesOn) return null;
   const { kind, message } = last.failure;
   const words = message.trim().replace(/\.$/, "");
-  const retried = kind === "connect" && load.phase === "running" ? " It is tried again every second." : "";
+  const retried = kind === "connect" && load.phase === "running" ? " Retrying every second." : "";
   return { kind, text: `${LEADS[kind] ?? "Requests fail"}: ${words}.${retried}`, count: load.window.failures };
 }
 

@@ -33,7 +33,7 @@ describe("failures", () => {
   it("are told while recent or going on, in the server's words", () => {
     expect(failureNotice(null)).toBeNull();
     expect(failureNotice(load())).toBeNull();
-    expect(failureNotice(failing(3, 1))?.text).toBe("Load cannot reach its target: connection refused. It is tried again every second.");
+    expect(failureNotice(failing(3, 1))?.text).toBe("Load cannot reach its target: connection refused. Retrying every second.");
     expect(failureNotice(failing(20, 1))).toBeNull();
     expect(failureNotice(failing(20, 5))).toMatchObject({ kind: "connect", count: 5 });
     expect(failureNotice({ ...failing(20, 5), phase: "stopped" })).toBeNull();
@@ -62,7 +62,7 @@ describe("caveats", () => {
     expect(steady(changed, aState())).toBe(changed);
     const open = load({ settings: { ...load().settings, arrivals_per_second: 1.5 }, window: windowFigures({ ttft_ms: figures(40, 50, 12) }) });
     expect(caveats(aState({ load: open }), [], null, null)).toEqual([
-      "Few requests so far: p95 rests on 12.",
+      "Few requests so far: p95 is based on 12.",
       "Live conversations arrive at their own pace; the baseline keeps up a fixed number.",
     ]);
   });

@@ -17,10 +17,10 @@ export function kpis(state: State | null): Kpi[] {
   const card = (label: string, unit: string, value: string, hint: string, more: Partial<Kpi> = {}): Kpi => ({ label, unit, value, hint, alarm: false, detail: "", ...more });
   return [
     card("RPS", "req/s", rated ? number(window.rps, 2) : DASH, "Requests that ended in the last minute, per second."),
-    card("Requests", "since start", counted ? number(load.totals.requests) : DASH, "Requests that ended since load was last started, well or badly."),
-    card("TOPS", "tokens/s", rated ? number(window.tops) : DASH, "Tokens of answers per second over the last minute, all workers together."),
+    card("Requests", "since start", counted ? number(load.totals.requests) : DASH, "Requests that ended since load was last started, including failures."),
+    card("TOPS", "tokens/s", rated ? number(window.tops) : DASH, "Output tokens per second over the last minute, all workers together."),
     card("KV Cache Hit", "of prompt tokens", percent(window?.cached_pct), "Share of prompt tokens that workers had in their KV cache, in requests that ended in the last minute."),
-    card("Queued", "waiting", state ? number(state.requests.queued) : DASH, "Requests that now wait for a worker with a free slot."),
+    card("Queued", "waiting", state ? number(state.requests.queued) : DASH, "Requests waiting for a worker with a free slot."),
     card("Errors", "since start", counted ? number(failures) : DASH, "Requests that failed since load was last started.", {
       alarm: failures > 0,
       detail: counted ? failureKinds(load.totals.failures_by_kind) : "",

@@ -13,7 +13,7 @@ export function preferredTheme(): Theme {
   return window.matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark";
 }
 
-/** Charts are painted and have to be told: they listen to this event. */
+/** Charts are painted on a canvas, so they listen to this event to repaint. */
 export const THEME_EVENT = "homing-theme";
 
 export function applyTheme(theme: Theme): void {

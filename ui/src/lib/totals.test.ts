@@ -17,5 +17,5 @@ it("puts settings into words", () => {
   const { settings } = aSnapshot();
   expect(settingsWords(settings)).toEqual(["60 conversations at once", "3 to 5 turns each", "no pause between turns", "answers of at most 1,024 tokens"]);
   const other = { ...settings, arrivals_per_second: 2.5, think_time_s: { start: 1, end: 3 }, max_requests_per_second: 9 };
-  expect(settingsWords(other)).toEqual(["2.5 conversations begin each second", "3 to 5 turns each", "1 to 3 s between turns", "answers of at most 1,024 tokens", "at most 9.0 requests a second"]);
+  expect(settingsWords(other)).toEqual(["2.5 conversations start per second", "3 to 5 turns each", "1 to 3 s between turns", "answers of at most 1,024 tokens", "at most 9.0 requests per second"]);
 });

@@ -32,10 +32,10 @@ const range = ({ start, end }: { start: number; end: number }) => (start === end
 export function settingsWords(settings: Settings): string[] {
   const { think_time_s: think, arrivals_per_second: arrivals, max_requests_per_second: most } = settings;
   return [
-    arrivals === null ? `${number(settings.concurrency)} conversations at once` : `${number(arrivals, 1)} conversations begin each second`,
+    arrivals === null ? `${number(settings.concurrency)} conversations at once` : `${number(arrivals, 1)} conversations start per second`,
     `${range(settings.turns)} turns each`,
     think.end === 0 ? "no pause between turns" : `${range(think)} s between turns`,
     `answers of at most ${number(settings.max_tokens)} tokens`,
-    ...(most === null ? [] : [`at most ${number(most, 1)} requests a second`]),
+    ...(most === null ? [] : [`at most ${number(most, 1)} requests per second`]),
   ];
 }

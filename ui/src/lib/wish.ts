@@ -3,7 +3,7 @@
  *
  * What was wished is shown at once and sent after a rest, so that a slider sends one request
  * and not twenty. It holds until the server says the same, refuses, or has had its time: then
- * the server's value shows again, whoever set it.
+ * the server's value shows again, no matter who set it.
  */
 import { useEffect, useRef, useState } from "react";
 

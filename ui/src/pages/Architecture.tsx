@@ -18,7 +18,7 @@ export function Architecture() {
           <h2>Demo Architecture</h2>
           {state.simulated && <span className="badge simulated">simulated GPUs</span>}
         </header>
-        {isElsewhere(state.router) ? <Notice>The target of this load is another server. It is known by its answers alone, so there is nothing to draw.</Notice> : <Drawn state={state} />}
+        {isElsewhere(state.router) ? <Notice>The target is another server. Only its answers are visible, so there is no architecture to draw.</Notice> : <Drawn state={state} />}
       </section>
       <div className="two-panels">
         {state.simulated && <RealOrNot />}
@@ -42,8 +42,8 @@ function Drawn({ state }: { state: State }) {
 }
 
 const ROWS: ReadonlyArray<readonly [string, string]> = [
-  ["HTTP, streaming, errors, limits, cancellation", "how long a step of an engine takes: a profile that names the origin of every constant"],
-  ["chat template, tokenizer, block hashes", "the words of an answer: passages of our own articles, marked"],
+  ["HTTP, streaming, errors, limits, cancellation", "step times of the engine: a profile that names the origin of every constant"],
+  ["chat template, tokenizer, block hashes", "the text of an answer: passages of the built-in articles, marked"],
   ["router, prefix index, KV events, reservations", "speculative decoding's acceptance: probabilities per position"],
   ["scheduler, batching, block pool, prefix reuse, eviction", "GPU utilisation and memory"],
   ["cached tokens: what the block pool really reused", ""],

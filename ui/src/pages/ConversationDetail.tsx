@@ -22,7 +22,7 @@ export function ConversationDetail({ id }: { id: string }) {
         ← All conversations
       </a>
       {error && <Notice error>{error}</Notice>}
-      {value ? <Shown key={value.id} conversation={value} /> : !error && <Notice>Asking the server…</Notice>}
+      {value ? <Shown key={value.id} conversation={value} /> : !error && <Notice>Loading…</Notice>}
     </>
   );
 }

@@ -67,14 +67,14 @@ export function Conversations() {
       {error && <Notice error>{error} The list is as it was; asking again every 5 s.</Notice>}
       {value && value.conversations.length > 0 && <ConversationTable conversations={value.conversations} sort={sort} />}
       {value?.conversations.length === 0 && <Nothing status={status} />}
-      {!value && !error && <Notice>Asking the server…</Notice>}
+      {!value && !error && <Notice>Loading…</Notice>}
     </section>
   );
 }
 
 function Nothing({ status }: { status: ConversationStatus | null }) {
   const load = useLive()?.load;
-  if (load === null) return <Notice>No load generator runs here, so there is no conversation to show.</Notice>;
+  if (load === null) return <Notice>Started without a load generator, so there are no conversations.</Notice>;
   if (status) return <Notice>No conversation is “{status}” right now.</Notice>;
   return <Notice>{load?.phase === "running" ? "The first conversations are about to begin." : "No conversation yet: press Start."}</Notice>;
 }

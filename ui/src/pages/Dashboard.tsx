@@ -24,7 +24,7 @@ export function Dashboard() {
   const load = state?.load ?? null;
   const match = useMemo(() => liveMatch(fetched.baseline, load), [fetched.baseline, load]);
   const lines = useMemo(() => turnLines(load?.by_mode ?? [], match, percentile), [load, match, percentile]);
-  if (!state) return <section className="panel muted">{connection === "down" ? "The server cannot be reached. It is tried again." : "Waiting for the first figures."}</section>;
+  if (!state) return <section className="panel muted">{connection === "down" ? "The server is unreachable. Reconnecting…" : "Waiting for the first values."}</section>;
   return (
     <>
       <LivePanel connection={connection} state={state} points={points} fetched={fetched} />

@@ -20,7 +20,7 @@ export function Features() {
     <>
       <div className="page-head">
         <h2>Features</h2>
-        <span className="muted small">{elsewhere ? "the target is another server: only what its answers tell is known" : "figures are of this moment"}</span>
+        <span className="muted small">{elsewhere ? "the target is another server: only its answers are visible" : "current values"}</span>
       </div>
       <div className="features">
         {!elsewhere && <Serving state={state} />}
@@ -55,9 +55,9 @@ function Serving({ state }: { state: State }) {
         figures={[
           { label: `kept for reuse (${share(total.cached)})`, value: number(total.cached) },
           { label: `in use (${share(total.active)})`, value: number(total.active) },
-          { label: "blocks in all", value: number(total.total) },
+          { label: "blocks in total", value: number(total.total) },
         ]}
-        words={`A prompt reuses the leading blocks of ${state.block_size} tokens that its worker still has, after comparing their tokens. Blocks that nobody uses stay until the room is needed.`}
+        words={`A prompt reuses the leading blocks of ${state.block_size} tokens that its worker still has, after comparing their tokens. Unused blocks stay until the space is needed.`}
       />
       <FeatureCard
         title="Continuous batching"
@@ -65,24 +65,24 @@ function Serving({ state }: { state: State }) {
           { label: "running", value: number(total.running) },
           { label: "slots", value: number(total.slots) },
         ]}
-        words="Requests join and leave a worker's batch between two steps. Nobody waits for a batch to fill or to end."
+        words="Requests join and leave a worker's batch between two steps. No request waits for a batch to fill or to end."
       />
       <FeatureCard
         title="Chunked prefill"
         figures={[
-          { label: "wait in engines", value: number(total.waiting) },
+          { label: "waiting in engines", value: number(total.waiting) },
           { label: "ITL p95, 60 s", value: ms(window?.itl_ms.p95) },
         ]}
-        words="A step has a budget of tokens: the answers under way come first, prompts fill the rest, and what does not fit goes on in the next step. A long prompt slows answers, it does not stop them."
+        words="A step has a budget of tokens: running answers come first, prompts fill the rest, and what does not fit continues in the next step. A long prompt slows answers down but does not stop them."
       />
       <FeatureCard
         title="Speculative decoding"
         mark={state.simulated ? "simulated" : undefined}
         figures={[
           { label: spec ? `kept: ${number(spec.accepted)} of ${number(spec.drafted)}` : "drafted tokens kept", value: percent(spec?.acceptancePct) },
-          { label: "tokens a step", value: number(spec?.tokensPerStep, 2) },
+          { label: "tokens per step", value: number(spec?.tokensPerStep, 2) },
         ]}
-        words={spec ? "A draft proposes tokens, and the model keeps those that it would have said. On simulated workers, keeping is drawn from probabilities per position." : "The workers that run now draft nothing; other profiles do."}
+        words={spec ? "A draft proposes tokens, and the model keeps those that it would have generated. On simulated workers, acceptance is drawn from probabilities per position." : "The current workers do not draft; other profiles do."}
       >
         <DraftPositions workers={state.workers} />
       </FeatureCard>
@@ -92,7 +92,7 @@ function Serving({ state }: { state: State }) {
           { label: "queued now", value: number(state.requests.queued) },
           { label: "in flight", value: number(state.requests.in_flight) },
         ]}
-        words="When every worker is full, mode KV-aware lets requests wait in one queue, and a freed slot takes the oldest that is at home there. A client that hangs up frees its slot within one step of the engine."
+        words="When every worker is full, mode KV-aware lets requests wait in one queue, and a freed slot takes the oldest request whose prefix that worker holds. A client that hangs up frees its slot within one step of the engine."
       />
     </>
   );
@@ -104,13 +104,13 @@ function Reaching({ state }: { state: State }) {
   const curl = `curl ${base}/v1/chat/completions -H 'content-type: application/json' \\\n  -d '{"model":"${state.model}","stream":true,"messages":[{"role":"user","content":"What is a TLB?"}]}'`;
   return (
     <>
-      <FeatureCard wide title="OpenAI-compatible API" figures={[]} words="Any OpenAI client works: chat and plain completions, streamed or whole. Errors are OpenAI's objects and name the field.">
+      <FeatureCard wide title="OpenAI-compatible API" figures={[]} words="Any OpenAI client works: chat and plain completions, streamed or whole. Errors are OpenAI error objects that name the field.">
         <pre>{curl}</pre>
         <div className="actions">
           <CopyButton text={curl} label="Copy the command" />
         </div>
       </FeatureCard>
-      <FeatureCard title="Metrics that dashboards know" figures={[]} words="Prometheus text under the names of NVIDIA Dynamo, TensorRT-LLM and the DCGM exporter, so that existing panels show this system. GPU figures of simulated workers carry a label that says so.">
+      <FeatureCard title="Metrics under established names" figures={[]} words="Prometheus text under the names of NVIDIA Dynamo, TensorRT-LLM and the DCGM exporter, so that existing panels show this system. GPU figures of simulated workers carry a label that says so.">
         <pre>{"dynamo_frontend_*   dynamo_component_*\ntrtllm_*            DCGM_FI_DEV_*\nloadgen_*           homing_*"}</pre>
         <div className="actions">
           <a href={`${base}/metrics`} target="_blank" rel="noreferrer">
@@ -130,7 +130,7 @@ function Laboratory({ status }: { status: BaselineStatus }) {
       title="Virtual-time laboratory"
       mark="simulated"
       figures={laboratoryFigures(status, value)}
-      words="The same router, scheduler and block pool, driven by a clock that jumps from event to event: hours of load in seconds, with equal results for equal seeds. It gives the baseline on the dashboard."
+      words="The same router, scheduler and block pool, driven by a clock that jumps from event to event: hours of load in seconds, with equal results for equal seeds. It computes the baseline on the dashboard."
     />
   );
 }
@@ -157,7 +157,7 @@ function Load({ state: { load } }: { state: State }) {
         { label: "conversations", value: number(load.conversations.active) },
         { label: "requests/s, 60 s", value: number(load.window.rps, 1) },
       ]}
-      words="Holds conversations as users would: each turn resends the whole history. It measures what a client feels, not what a server says of itself."
+      words="Holds conversations as users would: each turn resends the whole history. It measures latency at the client, not what the server reports about itself."
     >
       <ul className="small muted">
         {settingsWords(load.settings).map((words) => (

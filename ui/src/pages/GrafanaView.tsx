@@ -20,7 +20,7 @@ export function GrafanaView({ uid }: { uid: string | null }) {
   const { value: all, error } = usePoll((signal) => api.dashboards(signal), "dashboards", null);
   const wanted = uid ?? all?.dashboards[0]?.uid ?? null;
   if (error) return <section className="panel"><Notice error>{error}</Notice></section>;
-  if (!all) return <section className="panel"><Notice>Asking the server…</Notice></section>;
+  if (!all) return <section className="panel"><Notice>Loading…</Notice></section>;
   if (wanted === null) return <section className="panel"><Notice>This server has no dashboards.</Notice></section>;
   return <Fetched key={wanted} uid={wanted} all={all} />;
 }
@@ -30,8 +30,8 @@ function Fetched({ uid, all }: { uid: string; all: DashboardList }) {
   const board = useMemo(() => (value === null ? null : readDashboard(value)), [value]);
   // Begins at its top, wherever the one before was left: panels out of sight are not asked for.
   useLayoutEffect(() => void (document.documentElement.scrollTop = 0), [uid]);
-  if (error) return <section className="panel"><Notice error>{error} <a href="#/grafana">To the first one.</a></Notice></section>;
-  if (!board) return <section className="panel"><Notice>Asking the server…</Notice></section>;
+  if (error) return <section className="panel"><Notice error>{error} <a href="#/grafana">Open the first dashboard.</a></Notice></section>;
+  if (!board) return <section className="panel"><Notice>Loading…</Notice></section>;
   return <Board board={board} all={all} />;
 }
 

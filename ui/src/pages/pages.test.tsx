@@ -112,7 +112,7 @@ it("says nothing of drafts where no worker makes any", async () => {
   show(<Features />, aState({ workers: [aWorker(0, { speculation })] }));
   const card = within(await screen.findByRole("region", { name: "Speculative decoding" }));
   expect(card.queryByRole("list")).toBeNull();
-  expect(card.getByText(/draft nothing/)).toBeTruthy();
+  expect(card.getByText(/do not draft/)).toBeTruthy();
 });
 
 it("shows features with figures of the moment", async () => {

@@ -213,7 +213,7 @@ fn compare(mut ours: Side, mut theirs: Side) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs quietly; what it printed is told if it fails.
+/// Runs quietly; its output becomes part of the error if it fails.
 fn execute(command: &mut Command) -> anyhow::Result<()> {
     let done = command.output().with_context(|| format!("{command:?}"))?;
     let errors = String::from_utf8_lossy(&done.stderr);

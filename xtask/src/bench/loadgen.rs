@@ -159,6 +159,6 @@ fn truth(address: &str) -> anyhow::Result<Value> {
         {
             return Ok(truth);
         }
-        ensure!(read > 0, "the server told no truth: {text}");
+        ensure!(read > 0, "the answer is not valid JSON: {text}");
     }
 }

@@ -1,5 +1,5 @@
 //! Three workers with a small real model on this machine: what routing by cache changes, and how
-//! well a virtual run with a calibrated profile foresees it.
+//! well a virtual run with a calibrated profile predicts it.
 //!
 //! Every real run gets a fresh server, as every virtual one does, and a profile calibrated right
 //! before it. A profile is of a machine that has its processors for itself. Where others take
@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     repeats: u32,
 }
 
-/// What is foreseen, and where a cell of a sweep's summary has it.
+/// The predicted figures, and where a cell of a sweep's summary has them.
 struct Figure {
     name: &'static str,
     decimals: usize,
@@ -89,7 +89,7 @@ const LATER_TURNS: [&str; 3] = [
 /// One for each of [`FIGURES`].
 type Figures = [f64; FIGURES.len()];
 
-/// A real run and what was foreseen of it.
+/// A real run and its prediction.
 #[derive(Debug)]
 struct Pair {
     real: Figures,
@@ -124,7 +124,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         for (index, Figure { name, decimals, .. }) in FIGURES.iter().enumerate() {
             let real = || pairs.iter().map(|pair| pair.real[index]);
             say(&format!(
-                "  {name:<28} {:>8.decimals$} ({:.decimals$} to {:.decimals$}), foreseen (SIMULATED) {:>8.decimals$}, off by {:+.0} %",
+                "  {name:<28} {:>8.decimals$} ({:.decimals$} to {:.decimals$}), predicted (SIMULATED) {:>8.decimals$}, off by {:+.0} %",
                 middle(&|pair| pair.real[index]),
                 real().fold(f64::INFINITY, f64::min),
                 real().fold(f64::NEG_INFINITY, f64::max),
@@ -287,7 +287,7 @@ fn later_turns(cell: &Path) -> anyhow::Result<[f64; LATER_TURNS.len()]> {
 }
 
 impl Pair {
-    /// By how many percent a figure was foreseen too high.
+    /// By how many percent the predicted figure is too high.
     fn off(&self, foreseen: &Figures, figure: usize) -> f64 {
         100.0 * (foreseen[figure] / self.real[figure] - 1.0)
     }
@@ -296,7 +296,7 @@ impl Pair {
         let figures = FIGURES.iter().enumerate();
         let figures = figures.map(|(index, Figure { name, decimals, .. })| {
             format!(
-                "{name} {:.decimals$}, foreseen {:.decimals$} ({:+.0} %; of the whole machine {:+.0} %)",
+                "{name} {:.decimals$}, predicted {:.decimals$} ({:+.0} %; of the whole machine {:+.0} %)",
                 self.real[index],
                 self.foreseen[index],
                 self.off(&self.foreseen, index),

@@ -11,7 +11,7 @@ use std::fmt;
 pub enum Access {
     /// Anyone who can connect, except through another site's page in their browser.
     Open,
-    /// Whoever sends this as a bearer token.
+    /// Only callers that send this as a bearer token.
     Token(String),
 }
 
@@ -24,22 +24,22 @@ impl fmt::Debug for Access {
     }
 }
 
-/// Why somebody may not change the server.
+/// Why a change was denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    #[error("This operation needs the control token: `Authorization: Bearer TOKEN`.")]
+    #[error("This operation requires the control token: `Authorization: Bearer TOKEN`.")]
     Token,
-    #[error("This operation cannot be asked for by a page of another site.")]
+    #[error("This operation is not allowed from a page of another site.")]
     OtherSite,
     #[error(
-        "This server does not answer under that host name: ask for it as localhost or 127.0.0.1, \
+        "This server does not accept that host name: use localhost or 127.0.0.1, \
          or start it with --allowed-hosts NAME."
     )]
     ForeignHost,
 }
 
 impl Denied {
-    /// For programs.
+    /// The machine-readable error code.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Token => "control_token_required",
@@ -143,7 +143,7 @@ mod tests {
             assert_eq!(denied, Err(Denied::OtherSite), "{other}");
         }
         assert_eq!(check(&Access::Open, &[own]), Err(Denied::OtherSite));
-        // Whoever knows the token is no unwitting page.
+        // A caller that knows the token is not an unwitting page.
         let access = Access::Token("secret".to_owned());
         let sent = ("authorization", "Bearer secret");
         assert_eq!(check(&access, &[sent, ("origin", "http://other")]), Ok(()));

@@ -19,7 +19,7 @@
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Changes when equal tokens get other names.
+/// Version of the block hash. It changes whenever equal tokens would get a different hash.
 pub const HASH_VERSION: u32 = 1;
 
 /// Dynamo's seed. Fixed by its wire format.
@@ -63,7 +63,7 @@ impl HashSeed {
         Self(self.0.wrapping_add(xxh3_64_with_seed(salt.as_bytes(), 2)))
     }
 
-    /// As it travels.
+    /// The hash as it is sent over the wire.
     pub const fn to_bits(self) -> u64 {
         self.0
     }

@@ -1,6 +1,7 @@
-//! Errors for people.
+//! An error with all its causes, as one line for logs and messages.
 
-/// An error with what caused it: the first word of a transport is seldom the useful one.
+/// The error's message with those of all its causes: a transport's own message alone is seldom
+/// useful.
 pub fn whole_story(error: &dyn std::error::Error) -> String {
     let mut story = error.to_string();
     let mut cause = error.source();

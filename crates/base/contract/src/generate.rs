@@ -230,10 +230,10 @@ pub enum FinishReason {
 /// Why a worker did not, or not fully, serve a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    #[error("worker {worker} cannot be reached: {detail}")]
+    #[error("worker {worker} is unreachable: {detail}")]
     Unreachable { worker: WorkerId, detail: String },
     /// It left, or was given up, before it took the request, which therefore is not the cause.
-    #[error("worker {worker} was lost before it took the request")]
+    #[error("worker {worker} was lost before it accepted the request")]
     Lost { worker: WorkerId },
     #[error("worker {worker} is draining")]
     Draining { worker: WorkerId },
@@ -244,14 +244,14 @@ pub enum LinkError {
     TooLarge { worker: WorkerId, detail: String },
     /// The request is not one that it can serve, for another reason than its length. No other
     /// would.
-    #[error("worker {worker} refuses the request: {detail}")]
+    #[error("worker {worker} rejected the request: {detail}")]
     Refused { worker: WorkerId, detail: String },
     /// The request, or one beside it in the same step, could not be computed. It may be the
     /// cause, so it is tried on one more worker and not on all.
-    #[error("worker {worker} could not compute the request: {detail}")]
+    #[error("worker {worker} failed to compute the request: {detail}")]
     Failed { worker: WorkerId, detail: String },
     /// Nothing came, not even a keep-alive. Others of the worker's requests may go on.
-    #[error("nothing came from worker {worker} for {quiet:?}")]
+    #[error("worker {worker} sent nothing for {quiet:?}")]
     Stalled { worker: WorkerId, quiet: Duration },
     #[error("worker {worker} broke off the stream: {detail}")]
     Interrupted { worker: WorkerId, detail: String },

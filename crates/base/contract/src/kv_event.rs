@@ -1,4 +1,4 @@
-//! What a worker tells the router about its cache.
+//! The events by which a worker reports its cache to the router.
 //!
 //! Every batch carries a sequence number that is contiguous per worker and epoch. A
 //! receiver that sees a gap or a new epoch asks the worker for a [`KvSnapshot`] and goes
@@ -53,13 +53,13 @@ pub struct KvSnapshot {
 pub enum FeedMessage {
     Kv(KvBatch),
     Status(WorkerStatus),
-    /// How far the worker's batches go. Whoever has not heard of the last ones by now has
-    /// missed them.
+    /// The worker's latest batch number. A reader that has not received up to it by now has
+    /// missed batches.
     Head {
         epoch: u64,
         next_sequence: u64,
     },
-    /// What every frontend has under way on the worker, the reader included.
+    /// What every frontend is running on the worker, the reader included.
     Loads(Vec<(FrontendId, FrontendLoad)>),
     /// How many requests the reader may have on the worker at once.
     Lease(Lease),

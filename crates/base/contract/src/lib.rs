@@ -7,8 +7,8 @@
 //! |---|---|
 //! | [`access`] | who may change a server |
 //! | [`block`] | how a prompt becomes a chain of block hashes |
-//! | [`cause`] | how an error is told |
-//! | [`kv_event`] | what a worker tells the router about its cache |
+//! | [`cause`] | an error with all its causes, in one line |
+//! | [`kv_event`] | events by which a worker reports its cache |
 //! | [`worker`] | what a worker is ([`WorkerCard`]) and how busy it is ([`WorkerStatus`]) |
 //! | [`generate`] | one request to a worker and the chunks that come back |
 //! | [`token_stream`] | the channel those chunks travel through; dropping it cancels |

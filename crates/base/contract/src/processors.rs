@@ -1,20 +1,20 @@
-//! How much of its processors a machine had for itself.
+//! CPU time of the machine, and the share that other guests of its host took.
 //!
 //! A hypervisor lends the same processors to several machines, and what the others take comes
-//! and goes within minutes. Linux counts it as stolen time. Who knows it can tell a slow program
-//! from a machine that was not there.
+//! and goes within minutes. Linux counts it as stolen time, which distinguishes a slow program
+//! from a machine that did not get its processors.
 
 /// Time of all processors since the machine started, in whatever unit the kernel counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Processors {
-    /// They ran something of this machine.
+    /// Time in which they ran something of this machine.
     pub worked: u64,
-    /// There was something to run, and others had them.
+    /// Time in which there was something to run, but other guests had them.
     pub taken: u64,
 }
 
 impl Processors {
-    /// Where Linux tells it.
+    /// The file in which Linux reports CPU times.
     pub const FILE: &str = "/proc/stat";
 
     /// Reads the line that is about all processors together.

@@ -65,12 +65,12 @@ struct Shared {
     chunks: VecDeque<Result<TokenChunk, LinkError>>,
     /// No more chunks will come.
     sealed: bool,
-    /// Nobody will read them.
+    /// The reader is gone.
     closed: bool,
     waker: Option<Waker>,
 }
 
-/// The engine's end.
+/// The engine's end of a token stream.
 #[derive(Debug)]
 pub struct TokenSender {
     shared: Arc<Mutex<Shared>>,

@@ -1,9 +1,9 @@
-//! Under which names a server may be visited, and from which pages.
+//! Which host names a server accepts, and pages of which origins.
 //!
-//! Whoever can reach an open listener on loopback may use it, and so may every page in a
-//! browser on that machine, in two ways: by a name of its own that it points at loopback
-//! ("DNS rebinding"), and by a form or a WebSocket, which browsers send to anybody. The
-//! first gives itself away by the `Host` it asks for, the second by its `Origin`.
+//! Every process that can reach an open listener on loopback may use it. Without this check so
+//! could every page in a browser on that machine, in two ways: by a name of its own that it
+//! points at loopback ("DNS rebinding"), and by a form or a WebSocket, which browsers send to
+//! any host. The first is recognised by its `Host` header, the second by its `Origin`.
 //!
 //! Like [`Access`](crate::Access), the rule is one for every listener and knows headers only
 //! as bytes. Requests without these headers come from no browser, and pass.
@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use crate::access::Denied;
 
-/// Who may visit.
+/// Host names and origins that a server accepts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Visitors {
     hosts_checked: bool,
@@ -22,7 +22,7 @@ pub struct Visitors {
 }
 
 impl Visitors {
-    /// Everybody, under any name.
+    /// Accepts every host name and origin.
     pub fn anybody() -> Self {
         Self::default()
     }

@@ -41,7 +41,7 @@ impl fmt::Display for ModelName {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkerCard {
     pub id: WorkerId,
-    /// For people: `worker-0`.
+    /// The display name, such as `worker-0`.
     pub name: String,
     pub model: ModelName,
     /// Tokens per KV block.
@@ -109,7 +109,7 @@ pub struct WorkerStatus {
     pub waiting: u32,
     /// Blocks referenced by a sequence.
     pub active_blocks: u32,
-    /// Blocks that can be reused but are referenced by nobody.
+    /// Blocks that can be reused and that no request references.
     pub cached_blocks: u32,
     pub free_blocks: u32,
     /// Share of the last second or so that the engine spent computing, 0 to 1.
@@ -194,7 +194,7 @@ impl fmt::Display for FrontendId {
     }
 }
 
-/// What one frontend has under way on one worker.
+/// What one frontend is running on one worker.
 ///
 /// Levels and not differences: a report that is lost or comes twice does no harm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -208,7 +208,7 @@ pub struct FrontendLoad {
     pub active_blocks: u32,
     /// Requests that wait for a slot, here or on another worker.
     pub waiting: u32,
-    /// The number of the lease that the frontend obeys, if it has heard of one.
+    /// The number of the lease that the frontend obeys, if it has received one.
     pub lease: Option<u32>,
 }
 

@@ -48,7 +48,7 @@ pub struct Metric {
     pub buckets: &'static [f64],
 }
 
-/// How a metric counts.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Counter,
@@ -169,7 +169,7 @@ pub fn all() -> &'static [&'static Metric] {
     &ALL
 }
 
-/// The page `docs/metrics.md`.
+/// Renders the page `docs/metrics.md`.
 pub fn markdown() -> String {
     let mut page = String::from(
         "# Metrics\n\n\

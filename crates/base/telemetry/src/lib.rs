@@ -12,7 +12,7 @@
 //!   dashboard nor `docs/metrics.md` can miss one.
 //! - **Stable text.** Families appear in catalogue order and cells in the order of their
 //!   label values: equal states render to equal text.
-//! - **No clock.** Whoever observes a window or renders passes the time.
+//! - **No clock.** The caller that observes a window or renders passes the time.
 //!
 //! # Elsewhere
 //!

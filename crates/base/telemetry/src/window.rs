@@ -10,9 +10,9 @@
 //!
 //! # Guarantees
 //!
-//! - **Exact** up to [`EXACT_RUNS`] observations a step. Beyond that a step rounds its
+//! - **Exact** up to [`EXACT_RUNS`] observations per step. Beyond that a step rounds its
 //!   samples to [`KEPT_MANTISSA_BITS`] bits, a relative error below 0.013 %: a busy
-//!   frontend would otherwise hold tens of megabytes of inter-token gaps a minute.
+//!   frontend would otherwise hold tens of megabytes of inter-token gaps per minute.
 //! - **Pure.** Time comes with each call and need not be ordered: a sample older than the
 //!   window is ignored, and one stamped a little late lands in its own step.
 
@@ -21,7 +21,7 @@ use std::time::Duration;
 const STEPS: usize = 60;
 
 /// Above the token rate of the shipped profiles: 3 workers of 64 sequences at about 30
-/// tokens a second make 5,760. A full minute of exact steps takes 8 MB.
+/// tokens per second make 5,760. A full minute of exact steps takes 8 MB.
 const EXACT_RUNS: usize = 8_192;
 
 /// Of the 52 bits of a float's fraction.

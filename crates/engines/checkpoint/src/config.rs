@@ -81,7 +81,7 @@ impl ModelConfig {
             ));
         }
         for (what, number) in [
-            ("epsilon of the norms", self.norm_epsilon),
+            ("norm epsilon", self.norm_epsilon),
             ("base of rotation", self.rope_theta),
         ] {
             if !(number.is_finite() && number > 0.0) {

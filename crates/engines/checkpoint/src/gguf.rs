@@ -119,7 +119,7 @@ fn metadata(cursor: &mut Cursor<'_>, count: u64) -> Result<BTreeMap<String, Valu
             .value()
             .map_err(|reason| format!("{key}: {reason}"))?;
         if metadata.insert(key.clone(), value).is_some() {
-            return Err(format!("{key} is there twice"));
+            return Err(format!("{key} appears twice"));
         }
     }
     Ok(metadata)
@@ -253,7 +253,7 @@ fn place(
             .insert(name.clone(), Placed { info, at, bytes })
             .is_some()
         {
-            return Err(format!("tensor {name} is there twice"));
+            return Err(format!("tensor {name} appears twice"));
         }
     }
     Ok(placed)

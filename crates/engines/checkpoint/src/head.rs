@@ -220,7 +220,7 @@ fn shape(json: &[u8], nested: Option<Value>) -> Result<ModelConfig, String> {
         Some(nested) => nested,
         None => serde_json::from_slice(json).map_err(|error| error.to_string())?,
     };
-    let fields = shape.as_object_mut().ok_or("it is no object")?;
+    let fields = shape.as_object_mut().ok_or("it is not an object")?;
     fields.remove("architectures");
     fields.insert("model_type".to_owned(), "llama".into());
     ModelConfig::from_config_json("a draft head", shape.to_string().as_bytes())

@@ -187,7 +187,7 @@ impl<'de> Deserialize<'de> for Header {
                     })?;
                     if entries.insert(name.clone(), entry).is_some() {
                         return Err(A::Error::custom(format_args!(
-                            "tensor {name} is there twice"
+                            "tensor {name} appears twice"
                         )));
                     }
                 }

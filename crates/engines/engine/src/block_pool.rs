@@ -11,12 +11,12 @@
 //!   identity of the block before it. By induction the whole prefix is equal, so a hash
 //!   collision costs a cache miss and never shows one prompt another's cache.
 //! - **One reusable copy.** When two sequences compute the same block side by side, the
-//!   second to publish it is handed the first one's block and its own is freed. So whoever
-//!   references a reusable block also references the reusable blocks before it.
+//!   second to publish it is handed the first one's block and its own is freed. So a sequence
+//!   that references a reusable block also references the reusable blocks before it.
 //! - **Leaf first.** A sequence gives its blocks back last to first, and with the point
 //!   above a block is therefore always evicted before the one it follows. Nothing reusable
 //!   ever hangs in the air.
-//! - **Events tell the whole story.** Replaying them gives exactly the set of reusable
+//! - **Events are complete.** Replaying them gives exactly the set of reusable
 //!   blocks at that time.
 //!
 //! # Elsewhere
@@ -60,7 +60,7 @@ pub struct BlockPool {
     /// Tokens of reusable blocks, `block_size` places for each block of the pool.
     tokens: Vec<TokenId>,
     reusable: HashMap<BlockHash, BlockId, BuildHasherDefault<AlreadyHashed>>,
-    /// Reusable and referenced by nobody.
+    /// Reusable and referenced by no sequence.
     cached: LruList,
     /// Neither reusable nor referenced.
     free: Vec<BlockId>,
@@ -107,7 +107,7 @@ impl BlockPool {
         self.holds(block, parent, tokens).then_some(block)
     }
 
-    /// Whether nobody references the block: taking it would use up an available one.
+    /// Whether no sequence references the block: taking it would use up an available one.
     pub fn is_unreferenced(&self, block: BlockId) -> bool {
         self.blocks[block.index()].references == 0
     }

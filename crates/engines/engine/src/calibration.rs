@@ -1,4 +1,4 @@
-//! What an executor's steps take, measured, and the constants of a profile that follow.
+//! Measures an executor's step times and derives the constants of a profile.
 //!
 //! The steps are those that a scheduler makes: sequences that decode, a piece of a prompt, and
 //! both at once. From their times follow the constants of [`Timing`] that explain them best, so
@@ -34,7 +34,7 @@ const MOST: u32 = 64;
 /// Ids that every vocabulary has; which they are does not matter to a step's time.
 const TOKENS: std::ops::Range<TokenId> = 1..64;
 
-/// One kind of step.
+/// One kind of step: what is in its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Sequences that decode.
@@ -52,7 +52,7 @@ pub struct Shape {
 pub struct Measurement {
     pub shape: Shape,
     pub load: StepLoad,
-    /// The median.
+    /// The median time of such a step.
     pub seconds: f64,
 }
 
@@ -90,7 +90,8 @@ impl Shape {
     }
 }
 
-/// The kinds of steps that tell an executor's constants apart, as far as it can run them.
+/// The kinds of steps from which an executor's constants can be fitted, as far as it can run
+/// them.
 pub fn shapes(limits: &Limits) -> Vec<Shape> {
     let mut shapes = Vec::new();
     for context in [64, 512, 1536] {

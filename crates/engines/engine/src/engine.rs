@@ -1,18 +1,18 @@
-//! The engine's loop: take commands, plan, run the step, tell everyone.
+//! The engine's loop: take commands, plan, run the step, report the results.
 //!
 //! One task owns the scheduler and the executor, so neither has a lock. Everything that
 //! decides is in [`crate::scheduler`]; here is only waiting, clocks and messages. After a
 //! step the order is: cache events to the feed, then chunks to their readers, then figures.
-//! A router is therefore told of an answer's blocks before the answer's reader can act on
-//! its end.
+//! A router therefore learns of an answer's blocks before the answer's reader can act on its
+//! end.
 //!
 //! # Ends
 //!
 //! - **Drain.** Once the token fires, new requests are refused; the loop ends when the last
 //!   sequence has.
 //! - **Failure.** An executor's error fails every stream and ends the loop. The worker is
-//!   gone for good; whoever started it decides what follows. Those in the step that failed are
-//!   told that they may be the cause. An error that lies in one sequence ends that one only.
+//!   gone for good; its owner decides what follows. Requests in the step that failed get an
+//!   error that says that they may be the cause. An error of one sequence ends only that one.
 //! - **Dropped.** A runtime that shuts down drops the loop; streams end with an error.
 
 mod inbox;
@@ -162,7 +162,7 @@ impl EngineHandle {
     }
 }
 
-/// Owns everything that changes.
+/// The engine's task, which owns all mutable state.
 struct Task<E> {
     scheduler: Scheduler,
     executor: E,
@@ -224,7 +224,7 @@ impl<E: Executor> Task<E> {
                 }
                 Command::Snapshot(reply) => {
                     self.publish_events();
-                    // Whoever asked may have given up; nothing depends on the answer here.
+                    // The caller may have given up; nothing depends on the answer here.
                     let _ = reply.send(KvSnapshot {
                         epoch: self.epoch,
                         next_sequence: self.next_sequence,
@@ -304,7 +304,7 @@ impl<E: Executor> Task<E> {
     }
 
     /// Waits for work. Reports once more when the busy time has left the window, so that an
-    /// idle worker does not seem busy for ever.
+    /// idle worker does not seem busy forever.
     async fn rest(&mut self, draining: bool) {
         let settled = tokio::time::sleep(WINDOW);
         let busy = self.shared.status.lock().utilization > 0.0;

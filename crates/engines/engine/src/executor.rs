@@ -1,4 +1,4 @@
-//! The seam between deciding and computing.
+//! The interface between scheduling and computing.
 //!
 //! The scheduler decides *what* runs (admission, batching, blocks, prefix reuse) and is
 //! shared by every engine. An executor decides *how long it takes and which tokens come
@@ -40,7 +40,7 @@ pub struct Limits {
     /// Tokens per block.
     pub block_size: u32,
     pub total_blocks: u32,
-    /// Sequences in one batch.
+    /// Most sequences in one batch.
     pub slots: u32,
     /// Tokens in one batch, drafted ones included. At least `slots`, so that every running
     /// sequence moves on in every step.
@@ -140,8 +140,8 @@ pub struct Row<'a> {
     pub start: usize,
     /// Tokens to compute, from `start`.
     pub count: usize,
-    /// Tokens to draft behind them and to verify in the same step. Whoever has fewer guesses
-    /// drafts fewer.
+    /// Tokens to draft behind them and to verify in the same step, at most. A drafter that has
+    /// fewer guesses drafts fewer.
     pub drafts: usize,
     /// Where the sequence's cache is; covers `start + count + drafts` tokens.
     pub blocks: &'a [BlockId],

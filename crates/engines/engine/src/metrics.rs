@@ -424,7 +424,7 @@ fn catch_up(counter: &Counter, total: u64) {
     counter.add(total.saturating_sub(counter.get()));
 }
 
-/// The same of time.
+/// Raises a time counter to `total`; never lowers it.
 fn catch_up_time(counter: &TimeCounter, total: Duration) {
     counter.add(total.saturating_sub(counter.get()));
 }

@@ -59,7 +59,7 @@ pub(crate) struct Timings {
     /// The first admission; a preempted sequence keeps it.
     pub(crate) admitted: Option<Moment>,
     pub(crate) first_token: Option<Moment>,
-    /// When its reader last heard of it; the arrival if never.
+    /// When its reader last got a message; the arrival if never.
     pub(crate) heard: Moment,
 }
 
@@ -133,7 +133,7 @@ impl Sequence {
         self.lost.saturating_sub(found)
     }
 
-    /// Tells its reader that it is alive, if that reader has heard nothing for long.
+    /// Sends a keep-alive to its reader if nothing was sent for long.
     pub(crate) fn keep_alive(&mut self, now: Moment) {
         if now - self.timings.heard >= KEEP_ALIVE_INTERVAL {
             self.timings.heard = now;

@@ -45,7 +45,7 @@ pub struct SimExecutor {
     lengths: AnswerLength,
     bank: Arc<AnswerBank>,
     seed: u64,
-    /// What the sequence in each slot is being told.
+    /// The answer that the sequence in each slot is getting.
     slots: Vec<Option<Speaking>>,
     /// How late the last timer rang.
     late: Duration,

@@ -7,7 +7,7 @@
 //! | `--draft MODEL` | a second model guesses too |
 //! | `--head FOLDER` | an EAGLE-3 head guesses too |
 //! | `--fixed K` | always K guesses, whether they pay or not: what each place of a draft is worth |
-//! | `--tokens N` | of an answer, 96 unless told |
+//! | `--tokens N` | of an answer, 96 by default |
 //! | `--only METHOD` | none of the others; nothing to compare the text with |
 //!
 //! PROMPTS.json has `texts`, as the files of `benches/speculation`, or `cases` with the tokens of a

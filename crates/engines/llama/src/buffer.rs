@@ -20,7 +20,7 @@ use crate::layout::LANES;
 
 /// The system gave no memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{bytes} bytes of memory are not available")]
+#[error("{bytes} bytes of memory are unavailable")]
 pub struct OutOfMemory {
     pub bytes: usize,
 }

@@ -15,7 +15,7 @@ pub enum WeightsError {
     Tensor { tensor: String, error: MatrixError },
     #[error(transparent)]
     Memory(#[from] OutOfMemory),
-    #[error("no threads: {0}")]
+    #[error("cannot start threads: {0}")]
     Threads(std::io::Error),
 }
 

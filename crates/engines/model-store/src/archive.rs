@@ -178,7 +178,7 @@ impl Archive {
     }
 }
 
-/// What went wrong on the way from a member to whoever takes its bytes.
+/// An error while a member is read, or in the callback that takes its bytes.
 enum Spilt {
     Reading(io::Error),
     Sink(PullError),
@@ -199,7 +199,7 @@ fn pour(
         }
         left = left
             .checked_sub(count as u64)
-            .ok_or_else(|| broken("is longer than it says"))?;
+            .ok_or_else(|| broken("is longer than its declared size"))?;
         crc.update(&buffer[..count]);
         sink(&buffer[..count]).map_err(Spilt::Sink)?;
     }

@@ -1,4 +1,4 @@
-//! Where models are kept: one folder for each below the user's cache.
+//! Where models are kept: one folder per model below the user's cache.
 //!
 //! Only the program reads the environment, so the variables come as a function.
 

@@ -16,7 +16,7 @@ pub struct Entry {
     pub licence: &'static str,
     /// How the weights are stored.
     pub quantisation: &'static str,
-    /// Where the file is from, for people.
+    /// The file's origin, to be displayed.
     pub origin: &'static str,
     /// What the file is called in the cache.
     pub file: &'static str,

@@ -1,4 +1,4 @@
-//! Why a model cannot be had. Every message says what to look at: a folder, a package, an address.
+//! Why a model is unavailable. Every message says what to look at: a folder, a package, an address.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 /// Why there is no cache folder.
 #[derive(Debug, Error)]
-#[error("there is no folder to keep models in: set HOMING_CACHE, XDG_CACHE_HOME or HOME")]
+#[error("no folder for models: set HOMING_CACHE, XDG_CACHE_HOME or HOME")]
 pub struct NoCache;
 
 /// Why a name leads to no files.
@@ -31,7 +31,7 @@ pub enum ResolveError {
 #[derive(Debug, Error)]
 pub enum PullError {
     #[error(
-        "{name} is no known model; known are {known}, and any OWNER/NAME of the Hugging Face hub"
+        "{name} is not a known model; known are {known}, and any OWNER/NAME of the Hugging Face hub"
     )]
     Unknown { name: String, known: String },
     #[error("{name}: {reason}")]
@@ -42,13 +42,13 @@ pub enum PullError {
         action: &'static str,
         source: io::Error,
     },
-    #[error("{} is locked: another pull of this model is under way", path.display())]
+    #[error("{} is locked: another pull of this model is running", path.display())]
     Busy { path: PathBuf },
-    #[error("python3 cannot be run: {0}; it is needed to fetch packages")]
+    #[error("cannot run python3, which is needed to download packages: {0}")]
     NoPython(io::Error),
-    #[error("python3 has no pip, which is needed to fetch packages")]
+    #[error("python3 has no pip, which is needed to download packages")]
     NoPip,
-    #[error("pip cannot fetch {package} ({status}):\n{said}")]
+    #[error("pip cannot download {package} ({status}):\n{said}")]
     Pip {
         package: String,
         status: String,
@@ -56,13 +56,13 @@ pub enum PullError {
     },
     #[error("{file}: {detail}")]
     Archive { file: String, detail: String },
-    #[error("{file} has {found} bytes where {wanted} were promised")]
+    #[error("{file} has {found} bytes, but {wanted} were expected")]
     Size {
         file: String,
         wanted: u64,
         found: u64,
     },
-    #[error("{file} is not what was promised: its sha256 is {found}, not {wanted}")]
+    #[error("{file} has sha256 {found}, but {wanted} was expected")]
     Checksum {
         file: String,
         wanted: String,
@@ -72,7 +72,7 @@ pub enum PullError {
     Http { url: String, detail: String },
     #[error("{repository}: {detail}")]
     Repository { repository: String, detail: String },
-    #[error("the pull was given up")]
+    #[error("the pull was cancelled")]
     Stopped,
 }
 

@@ -156,7 +156,7 @@ async fn fetch_all(
     Ok(())
 }
 
-/// Lets through one report for every so many bytes: frames are far too many.
+/// Passes on one progress report per so many bytes: there are far too many frames.
 #[derive(Debug, Default)]
 struct Pace {
     told: Option<u64>,

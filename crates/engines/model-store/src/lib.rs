@@ -72,7 +72,7 @@ pub struct Listed {
     pub title: String,
     pub licence: Option<String>,
     pub quantisation: Option<String>,
-    /// Where it is from, for people.
+    /// The model's origin, to be displayed.
     pub source: String,
     pub bytes: u64,
     /// None if it has not been pulled.
@@ -219,7 +219,7 @@ impl Models {
         Some(Record::read(&folder)?.path(&folder)).filter(|path| path.exists())
     }
 
-    /// None for folders of other kinds and for those of pulls that are under way.
+    /// None for folders of other kinds and for those of pulls that are running.
     fn pulled(&self, folder: &Path) -> Option<Listed> {
         let record = Record::read(folder)?;
         let reference = Reference::parse(&record.name)?.ok()?;

@@ -11,15 +11,15 @@ pub enum Step {
     Unpacking,
 }
 
-/// Told a few times a second.
+/// How far a pull is; reported a few times per second.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     pub step: Step,
-    /// The package or file at hand.
+    /// The current package or file.
     pub what: String,
     /// Bytes of the whole step, not of the file alone.
     pub done: u64,
-    /// None as long as nobody has said how much it is.
+    /// `None` as long as the size is unknown.
     pub total: Option<u64>,
 }
 
@@ -32,5 +32,5 @@ impl Progress {
     }
 }
 
-/// Whoever wants to know.
+/// A callback that takes progress reports.
 pub type Report<'a> = &'a mut (dyn FnMut(Progress) + Send);

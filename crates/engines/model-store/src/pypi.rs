@@ -30,7 +30,7 @@ use crate::partial::Partial;
 use crate::progress::{Progress, Report, Step};
 
 const REPORT_EVERY: Duration = Duration::from_millis(200);
-/// Of what pip said last, for an error.
+/// Bytes of pip's last output that an error quotes.
 const LAST_LINES: usize = 8;
 const LAST_BYTES: u64 = 16 << 10;
 
@@ -77,7 +77,7 @@ impl Pull {
             unpacked,
             Err(PullError::Archive { .. } | PullError::Size { .. } | PullError::Checksum { .. })
         );
-        // What was fetched has served its purpose, or the next pull has to fetch it anew.
+        // What was fetched has served its purpose, or the next pull has to fetch it again.
         if bad || unpacked.is_ok() {
             remove_folder(&wheels)?;
         }

@@ -33,7 +33,7 @@ fn what_is_not_there_is_named() {
     assert!(said("some/model@v1").contains("`homing model pull some/model@v1`"));
     assert!(said("smollm3").contains("known are smollm2, qwen2.5-coder-0.5b"));
     assert!(said("./no/such.gguf").contains("nor a model of that name"));
-    assert!(said("some/mod--el").contains("no part of a repository's name"));
+    assert!(said("some/mod--el").contains("is not part of a repository name"));
     assert!(said("").contains("nor a model of that name"));
 }
 

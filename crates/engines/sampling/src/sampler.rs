@@ -39,7 +39,7 @@ pub struct Draw<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Before<'a> {
     pub prompt: &'a [TokenId],
-    /// Before this step.
+    /// Tokens of the answer before this step.
     pub said: &'a [TokenId],
     /// Drafts of this step that were accepted.
     pub accepted: &'a [TokenId],

@@ -1,9 +1,9 @@
-//! An engine that others can reach.
+//! Wraps an engine as a worker that a frontend can reach.
 //!
 //! A [`Worker`] owns one engine, its card and its metrics, and gives the routing side a
-//! [`transport::Member`] to talk to: a link for requests and a feed for what the engine
-//! has to tell. Here the two sides share a process; a network service wraps the same
-//! worker in the same three things.
+//! [`transport::Member`] to talk to: a link for requests and a feed for the engine's events.
+//! Here the two sides share a process; a network service wraps the same worker in the same
+//! three things.
 //!
 //! # Life
 //!

@@ -6,16 +6,16 @@ use clap::Args;
 
 use super::shared::{LlamaArgs, ModelArgs};
 
-/// What is measured, and where the result goes.
+/// Options of `calibrate`: what is measured, and where the result is written.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CalibrateArgs {
     /// Workers that compute at the same time, as they will when they share this machine
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Measurement")]
     pub(crate) workers: u32,
-    /// Rounds over all kinds of steps on each worker; the middle one counts
+    /// Rounds over all kinds of steps on each worker; the median counts
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Measurement")]
     pub(crate) repeats: u32,
-    /// The profile to write
+    /// File for the profile
     #[arg(long, value_name = "FILE", help_heading = "Measurement")]
     pub(crate) output: PathBuf,
     #[command(flatten)]

@@ -15,7 +15,7 @@ pub(crate) struct DashboardsArgs {
     /// Draw reference lines from this baseline, as `homing sweep` wrote it
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,
-    /// Folder to write into; made if it is not there
+    /// Output folder; created if it does not exist
     #[arg(long, value_name = "DIR", default_value = "grafana")]
     pub(crate) output: PathBuf,
     /// Load level of the lines; by default the highest that the file has

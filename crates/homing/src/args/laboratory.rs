@@ -22,10 +22,10 @@ pub(crate) struct LearningArgs {
     /// Run in virtual time, on simulated workers
     #[arg(long = "virtual")]
     pub(crate) in_virtual_time: bool,
-    /// What load: a built-in workload's name or the path of a TOML file
+    /// Workload: the name of a built-in one or the path of a TOML file
     #[arg(long, default_value = "specification")]
     pub(crate) workload: String,
-    /// Conversations at once
+    /// Concurrent conversations
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) level: u32,
     /// Runs with different conversations; their samples are pooled
@@ -34,16 +34,16 @@ pub(crate) struct LearningArgs {
     /// Simulated time of one window
     #[arg(long, default_value = "20s", value_parser = duration)]
     pub(crate) window: Duration,
-    /// How many windows
+    /// Number of windows
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(4..=100))]
     pub(crate) windows: u32,
-    /// How many workers; by default as many as the workload or else the profile says
+    /// Number of workers; by default that of the workload, or else of the profile
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) workers: Option<u32>,
     /// Simulated hardware and model: a built-in profile's name or the path of a TOML file
     #[arg(long)]
     pub(crate) profile: Option<String>,
-    /// Seed of everything random
+    /// Random seed
     #[arg(long, default_value_t = 42)]
     pub(crate) seed: u64,
 }
@@ -53,13 +53,13 @@ pub(crate) struct ReplayArgs {
     /// Run in virtual time, on simulated workers
     #[arg(long = "virtual")]
     pub(crate) in_virtual_time: bool,
-    /// The recorded requests
+    /// File with the recorded requests
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: PathBuf,
-    /// How the trace is written
+    /// Format of the trace
     #[arg(long, value_enum, default_value_t = TraceFormat::Mooncake)]
     pub(crate) format: TraceFormat,
-    /// How much faster than recorded
+    /// Speed-up over the recorded timing
     #[arg(long, default_value = "1.0", value_parser = speed)]
     pub(crate) speed: f64,
     /// How many workers
@@ -77,10 +77,10 @@ pub(crate) struct ReplayArgs {
     /// fitted to published measurements; h200-llama-70b-fp8 is built from measured floors alone
     #[arg(long)]
     pub(crate) profile: Option<String>,
-    /// Seed of everything random
+    /// Random seed
     #[arg(long, default_value_t = 42)]
     pub(crate) seed: u64,
-    /// Threads; by default as many as there are cores
+    /// Number of threads; by default the number of cores
     #[arg(long)]
     pub(crate) threads: Option<usize>,
     /// Folder for summary.json and cells.csv

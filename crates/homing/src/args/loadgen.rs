@@ -1,5 +1,5 @@
 //! Options of `loadgen`. Like an experiment's, they are given on the command line only; keys
-//! come from the environment, because a command line is for everyone to read.
+//! come from the environment, because other users of the machine can read a command line.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -16,7 +16,7 @@ pub(super) fn after_help() -> String {
     let mut text = String::from(
         "What is measured:\n  Every conversation begins with a long text and a request to explain \
          it; each later turn asks about\n  the last answer and sends the whole conversation again, \
-         so that all but the new question can come\n  out of the server's cache. Tokens are the \
+         so that the server's cache can hold all but\n  the new question. Tokens are the \
          server's count, never the number of events. Percentiles\n  are nearest ranks. Failed \
          requests are counted as failures.\n\n",
     );
@@ -29,8 +29,8 @@ pub(super) fn after_help() -> String {
 }
 
 const EXAMPLES: &str = "
-Exit status: 0 if all went well, 1 if an objective was missed, 2 if the target cannot be used.
-Ctrl-C lets running answers end and prints the table; a second one stops at once.
+Exit status: 0 on success, 1 if an objective was missed, 2 if the target cannot be used.
+Ctrl-C lets running answers finish and prints the table; a second Ctrl-C stops immediately.
 
 Examples:
   homing demo --no-load &
@@ -43,45 +43,45 @@ Examples:
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LoadgenArgs {
-    /// Server with an OpenAI-compatible API: http://host:port, or with the path of its API
+    /// Server with an OpenAI-compatible API: http://host:port, optionally with the path of its API
     #[arg(long, value_name = "URL", help_heading = "Target")]
     pub(crate) target: String,
-    /// Model to ask for; by default the first that the target lists
+    /// Model to request; by default the first that the target lists
     #[arg(long, help_heading = "Target")]
     pub(crate) model: Option<String>,
     /// Environment variable that holds the target's API key
     #[arg(long, value_name = "NAME", help_heading = "Target")]
     pub(crate) api_key_env: Option<String>,
-    /// Speak HTTP/2 from the first byte; over TLS it is negotiated anyway
+    /// Use HTTP/2 with prior knowledge; over TLS it is negotiated anyway
     ///
-    /// All requests then share a connection, on which servers allow some hundred at once; more
-    /// wait for their turn, and their waiting counts.
+    /// All requests then share one connection, on which servers usually allow about a hundred
+    /// concurrent streams; further requests wait, and their waiting counts as latency.
     #[arg(long, help_heading = "Target")]
     pub(crate) http2: bool,
-    /// File of certificates (PEM) to trust instead of the system's
+    /// PEM file of certificates to trust instead of the system's
     #[arg(long, value_name = "FILE", help_heading = "Target")]
     pub(crate) ca_cert: Option<PathBuf>,
-    /// Send OpenAI's own fields only, to servers that refuse any other
+    /// Send only OpenAI's own fields, for servers that reject any other
     ///
     /// Otherwise requests also ask for a token count in every event, and for the worker that
     /// served them, its timing and why it was chosen.
     #[arg(long, help_heading = "Target")]
     pub(crate) plain: bool,
-    /// How long a whole answer may take
+    /// Longest time for a whole answer
     #[arg(long, default_value = "120s", value_parser = duration, value_name = "TIME", help_heading = "Target")]
     pub(crate) timeout: Duration,
-    /// How long an answer that has begun may be silent
+    /// Longest pause between two events of an answer
     #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME", help_heading = "Target")]
     pub(crate) stall: Duration,
 
-    /// Conversations at once
+    /// Concurrent conversations
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Load")]
     pub(crate) concurrency: u32,
-    /// How long to send new turns; answers under way then may end. By default 60s, or with
+    /// How long to send new turns; running answers may then finish. By default 60s, or with
     /// --console-port until Ctrl-C
     #[arg(long, value_parser = duration, value_name = "TIME", help_heading = "Load")]
     pub(crate) duration: Option<Duration>,
-    /// Requests sent this early are not part of the results
+    /// Time at the start whose requests are left out of the results
     #[arg(long, default_value = "0s", value_parser = duration, value_name = "TIME", help_heading = "Load")]
     pub(crate) warmup: Duration,
     /// Turns of a conversation: a number or a range such as 3..5
@@ -93,7 +93,7 @@ pub(crate) struct LoadgenArgs {
     /// How long a user thinks before the next turn: a time or a range such as 1s..5s
     #[arg(long, default_value = "0s", value_parser = think_time, value_name = "RANGE", help_heading = "Load")]
     pub(crate) think_time: RangeInclusive<f64>,
-    /// Conversations that may begin in a second while there are too few; 0 for all at once
+    /// Conversations started per second until --concurrency is reached; 0 starts all at once
     #[arg(
         long,
         default_value_t = 10.0,
@@ -101,38 +101,38 @@ pub(crate) struct LoadgenArgs {
         help_heading = "Load"
     )]
     pub(crate) ramp: f64,
-    /// Send at most so many requests a second
+    /// Most requests sent per second
     #[arg(long, value_parser = speed, value_name = "PER_SECOND", help_heading = "Load")]
     pub(crate) max_rps: Option<f64>,
-    /// Open loop: so many conversations arrive in a second, however the others fare
+    /// Open loop: conversations that arrive per second, however slow the running ones are
     ///
-    /// A closed loop, the default, asks less of a server that is slow; an open one shows what
-    /// happens when users do not wait for each other. Replaces --concurrency.
+    /// A closed loop, the default, sends less to a slow server; an open one shows what happens
+    /// when users do not wait for each other. Replaces --concurrency.
     #[arg(long, value_parser = speed, value_name = "PER_SECOND", conflicts_with = "concurrency", help_heading = "Load")]
     pub(crate) arrivals: Option<f64>,
-    /// Seed of everything random; the same seed gives the same conversations
+    /// Random seed; the same seed gives the same conversations
     #[arg(long, default_value_t = 42, help_heading = "Load")]
     pub(crate) seed: u64,
 
     /// Folder of text files to begin conversations with, or s3://bucket/folder; by default
     /// forty built-in articles
     ///
-    /// Files that are empty, larger than 4 MiB or no text are left out and named. A bucket is
+    /// Files that are empty, larger than 4 MiB or not text are skipped with a warning. A bucket is
     /// read with the usual variables: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION,
     /// AWS_ENDPOINT_URL for servers other than Amazon's, AWS_ALLOW_HTTP=true if that is http,
     /// AWS_SKIP_SIGNATURE=true for public buckets.
     #[arg(long, value_name = "PLACE", help_heading = "Text")]
     pub(crate) corpus: Option<String>,
-    /// Cut every text after so many characters, at the end of a paragraph; by default none is
+    /// Cut every text at this many characters, at the end of a paragraph; by default none is cut
     #[arg(long, value_name = "CHARACTERS", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Text")]
     pub(crate) text_limit: Option<u32>,
-    /// Begin every conversation with a line of its own, so that none profits from another
+    /// Begin every conversation with a line of its own, so that none hits another's cache
     #[arg(long, help_heading = "Text")]
     pub(crate) unique: bool,
     /// Send a seed with every request, from --seed, conversation and turn
     ///
-    /// Then a server that honours it gives the same answers in every run, and a simulated one
-    /// answers equal questions of different conversations differently, as a sampling one does.
+    /// A server that honours it then gives the same answers in every run. A simulated one answers
+    /// equal questions of different conversations differently, as a server that samples does.
     #[arg(long, help_heading = "Text")]
     pub(crate) sampling_seeds: bool,
     /// Server whose model writes the users' questions; by default they are built in
@@ -141,7 +141,7 @@ pub(crate) struct LoadgenArgs {
     /// a built-in question is asked and counted.
     #[arg(long, value_name = "URL", help_heading = "Text")]
     pub(crate) user_model: Option<String>,
-    /// Model to ask for there; by default the first that it lists
+    /// Model to request there; by default the first that it lists
     #[arg(
         long,
         value_name = "MODEL",
@@ -150,10 +150,10 @@ pub(crate) struct LoadgenArgs {
     )]
     pub(crate) user_model_name: Option<String>,
 
-    /// Write a JSON line for every request
+    /// Write a JSON line per request to this file
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(crate) record: Option<PathBuf>,
-    /// Write what users said, at most the last 500 conversations, for aiperf to replay
+    /// Write the users' messages of at most the last 500 conversations, for aiperf to replay
     /// (--custom-dataset-type multi_turn)
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(crate) export_aiperf: Option<PathBuf>,
@@ -181,12 +181,12 @@ pub(crate) struct LoadgenArgs {
     pub(crate) metrics_host: IpAddr,
     /// Port of a web console that shows and drives this load; 0 picks a free one
     ///
-    /// It knows the target by its answers alone: there are no workers and no router on it.
+    /// It sees the target only through its answers, so it shows neither workers nor the router.
     #[arg(long, value_name = "PORT", help_heading = "Results")]
     pub(crate) console_port: Option<u16>,
     /// Address of that port
     ///
-    /// Beyond loopback, changing anything needs a token, which is printed.
+    /// Beyond loopback, changes require a token, which is printed.
     #[arg(
         long,
         default_value = "127.0.0.1",
@@ -196,11 +196,11 @@ pub(crate) struct LoadgenArgs {
     pub(crate) console_host: IpAddr,
 }
 
-/// How long load runs if nothing else is said and nobody drives it.
+/// Default duration of the load without a console.
 const DURATION: Duration = Duration::from_secs(60);
 
 impl LoadgenArgs {
-    /// Until when to send; `None` for until somebody ends it.
+    /// How long to send new turns; `None` until somebody stops it.
     pub(crate) fn sending(&self) -> Option<Duration> {
         match (self.duration, self.console_port) {
             (None, Some(_)) => None,
@@ -229,7 +229,7 @@ fn range<T: PartialOrd + Copy>(
     let (first, last) = text.split_once("..").unwrap_or((text, text));
     let (first, last) = (parse(first)?, parse(last.trim_start_matches('='))?);
     if first > last {
-        return Err(format!("`{text}` runs backwards"));
+        return Err(format!("`{text}` is a reversed range"));
     }
     Ok(first..=last)
 }

@@ -11,7 +11,7 @@ use router::{BlockWeights, MODES, Mode, ModeName, RouterConfig};
 use super::seconds;
 use crate::open_files;
 
-/// What is served.
+/// The model that is served.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ModelArgs {
     /// Name under which the model is served; by default a GGUF file's own, or the profile's
@@ -22,27 +22,27 @@ pub(crate) struct ModelArgs {
     /// A real engine reads the weights from it as well, and takes a GGUF file instead.
     #[arg(long, value_name = "DIR", help_heading = "Model")]
     pub(crate) model_path: Option<PathBuf>,
-    /// Model that a real engine computes: a name of `homing model list`, a path, or OWNER/NAME
+    /// Model for a real engine: a name from `homing model list`, a path, or OWNER/NAME
     #[arg(long, value_name = "NAME", help_heading = "Model")]
     pub(crate) model: Option<String>,
-    /// Take the names of special tokens in messages for those tokens, not for text
+    /// Parse special tokens in message content as tokens instead of text
     ///
-    /// With it, whoever writes a message can end it and begin another in anybody's name.
+    /// Unsafe with untrusted input: a message can then end itself and forge others in any role.
     #[arg(long, help_heading = "Model")]
     pub(crate) parse_special_tokens_in_content: bool,
-    /// Bytes that remember how text was tokenised
+    /// Size of the tokenizer's cache, in bytes
     #[arg(long, default_value_t = 64 << 20, help_heading = "Model")]
     pub(crate) tokenizer_cache_bytes: usize,
 }
 
-/// What computes.
+/// The engine that computes answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EngineChoice {
     Simulated,
     Llama,
 }
 
-/// How drafts are made.
+/// How draft tokens are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SpeculationChoice {
     None,
@@ -54,40 +54,40 @@ pub(crate) enum SpeculationChoice {
 /// A real engine instead of the simulator.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LlamaArgs {
-    /// What computes: simulated, or llama: a real model on this machine's processor
+    /// Engine: simulated, or llama (a real model on this machine's CPU)
     #[arg(long, value_enum, default_value_t = EngineChoice::Simulated, hide_possible_values = true, help_heading = "Engine")]
     pub(crate) engine: EngineChoice,
-    /// Threads of each worker; by default the machine's, divided among the workers (llama)
+    /// Threads per worker; by default the machine's, divided among the workers (llama)
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Engine")]
     pub(crate) threads: Option<u32>,
-    /// Sequences that a worker computes at once (llama)
+    /// Sequences that a worker computes concurrently (llama)
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "Engine")]
     pub(crate) slots: u32,
-    /// Memory of each worker for keys and values, in MiB (llama)
+    /// KV cache memory per worker, in MiB (llama)
     #[arg(long, default_value_t = 1024, help_heading = "Engine")]
     pub(crate) kv_cache_mb: usize,
     /// Longest prompt plus answer; by default the model's, at most 8192 (llama)
     #[arg(long, help_heading = "Engine")]
     pub(crate) context: Option<usize>,
-    /// Tokens that a step computes at most: longer prompts are computed in pieces (llama)
+    /// Most tokens per step; longer prompts are computed in chunks (llama)
     #[arg(long, default_value_t = 256, help_heading = "Engine")]
     pub(crate) max_step_tokens: usize,
-    /// How tokens are guessed ahead: none, ngram, draft, eagle3 (llama)
+    /// Speculative decoding: none, ngram, draft, eagle3 (llama)
     ///
-    /// ngram guesses that what followed the same words earlier in the text follows again; draft
-    /// asks a smaller model with the same vocabulary, eagle3 a head that was trained for the
-    /// model. Answers are the same with and without.
+    /// ngram drafts what followed the same tokens earlier in the text; draft uses a smaller model
+    /// with the same vocabulary, eagle3 a head that was trained for the model. Answers are the same
+    /// with and without speculation.
     #[arg(long, value_enum, default_value_t = SpeculationChoice::None, hide_possible_values = true, help_heading = "Engine")]
     pub(crate) speculation: SpeculationChoice,
     /// The smaller model (draft) or the head's folder (eagle3): a name or a path, as --model
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub(crate) draft_model: Option<String>,
-    /// Most tokens guessed in a step; fewer where fewer pay (llama)
+    /// Most draft tokens per step; fewer are drafted where more do not pay (llama)
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=16), help_heading = "Engine")]
     pub(crate) draft_tokens: u32,
 }
 
-/// Who gets a request.
+/// How requests are routed.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RoutingArgs {
     #[arg(
@@ -107,17 +107,17 @@ pub(crate) struct RoutingArgs {
     /// Requests that may wait for each worker beyond its batch slots before clients get 429
     #[arg(long, default_value_t = 256, help_heading = "Routing")]
     pub(crate) queue_limit: u32,
-    /// Longest that a request waits for a worker, in seconds; then it gets 429 (kv)
+    /// Longest time that a request waits for a worker, in seconds; then it gets 429 (kv)
     ///
-    /// One that would have to wait longer gets 429 at once. The header `x-request-timeout-ms`
-    /// asks for less; more than this it cannot get. Counted is the time in the router's queue,
-    /// all of a request's waits together, and neither the computing nor the reading.
+    /// A request that would have to wait longer gets 429 immediately. The header
+    /// `x-request-timeout-ms` can lower this limit but not raise it. Only time in the router's
+    /// queue counts, summed over all of a request's waits; computing and reading do not.
     #[arg(long, default_value = "300", value_parser = seconds, value_name = "SECONDS", help_heading = "Routing")]
     pub(crate) max_queue_wait: Duration,
-    /// Heed `x-request-priority` of clients whose key does not say how far they may go
+    /// Honour `x-request-priority` from clients whose API key has no `priority`
     ///
-    /// Without it, only a key with a `priority` of its own in --api-key-file gives the right to
-    /// go before others; going behind them is everyone's right.
+    /// By default, only a key with a `priority` in --api-key-file may raise a request's priority.
+    /// Every client may lower it.
     #[arg(long, help_heading = "Routing")]
     pub(crate) trust_priority_header: bool,
     /// Routing decisions kept for GET /decisions
@@ -125,44 +125,44 @@ pub(crate) struct RoutingArgs {
     pub(crate) decision_log: usize,
 }
 
-/// How much is too much.
+/// Limits of the server.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LimitArgs {
-    /// Requests held at once, whatever their state
+    /// Most requests held at once, in any state
     #[arg(long, default_value_t = 16_384, help_heading = "Limits")]
     pub(crate) max_requests: usize,
     /// Largest request body
     #[arg(long, default_value_t = 16 << 20, help_heading = "Limits")]
     pub(crate) max_body_bytes: usize,
-    /// Bytes of large request bodies that are held at once, while they are read and prepared
+    /// Most bytes of large request bodies held at once, while they are read and prepared
     ///
-    /// More are refused with 429. Never less than --max-body-bytes.
+    /// Further bodies get 429. Never less than --max-body-bytes.
     #[arg(long, default_value_t = 32 << 20, value_name = "BYTES", help_heading = "Limits")]
     pub(crate) max_buffered_bytes: usize,
-    /// Connections at once; by default what the limit of open files allows, at most 65536
+    /// Most connections; by default what the limit of open files allows, at most 65536
     ///
-    /// When all are taken, the one that has been quiet longest makes room. Where all are busy,
-    /// more are answered only on /live, /health, /ready and /metrics.
+    /// At the limit, a new connection replaces the one that has been idle longest. If none is idle,
+    /// new connections are served only /live, /health, /ready and /metrics.
     #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "Limits")]
     pub(crate) max_connections: Option<usize>,
     /// Longest time for a request's header, and longest pause in its body, in seconds
     #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
     pub(crate) read_timeout: Duration,
-    /// A connection without a request for so long is closed, in seconds
+    /// Idle time after which a connection is closed, in seconds
     #[arg(long, default_value = "120", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
     pub(crate) idle_timeout: Duration,
-    /// An answer is given up when its client lags so far behind, in seconds
+    /// Lag of a slow client after which its answer is cancelled, in seconds
     ///
-    /// Its slot is free as soon as its worker is done, however slowly the client reads.
+    /// The slot is freed as soon as the worker is done, however slowly the client reads.
     #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
     pub(crate) slow_reader_timeout: Duration,
-    /// How long running streams may take to finish after SIGTERM, in seconds
+    /// Time for running streams to finish after SIGTERM, in seconds
     #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
     pub(crate) shutdown_grace: Duration,
 }
 
 impl LimitArgs {
-    /// What every listener of the process allows.
+    /// Limits and timeouts of every listener of the process.
     pub(crate) fn listening(&self, visitors: Visitors) -> Listening {
         let connections = self.max_connections;
         Listening {
@@ -179,11 +179,11 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("must be at least 1".to_owned()),
         Ok(number) => Ok(number),
-        Err(_) => Err("not a whole number".to_owned()),
+        Err(_) => Err("expected a whole number".to_owned()),
     }
 }
 
-/// What every long-running command has.
+/// Options of every long-running command.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct GeneralArgs {
     /// Configuration file (TOML, one `name = value` per option)

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 pub(super) const EXAMPLES: &str = "\
 Exit status: 0 if all runs are done, 1 if some are left or the report cannot be written, 2 if the
-plan or the server cannot be used. Ctrl-C ends the run under way and writes a report of the others.
+plan or the server cannot be used. Ctrl-C ends the current run and writes a report of the others.
 
 Examples:
   homing sweep --preset published --virtual --output out
@@ -31,39 +31,39 @@ pub(crate) struct SweepArgs {
     pub(crate) in_virtual_time: bool,
     #[command(flatten)]
     pub(crate) plan: PlanArgs,
-    /// Plan file (TOML) with these options as keys, such as levels = [60, 120]; options given
-    /// here go before it
+    /// Plan file (TOML) with these options as keys, such as levels = [60, 120]; options on the
+    /// command line override it
     #[arg(long = "plan", value_name = "FILE", help_heading = "Plan")]
     pub(crate) plan_file: Option<PathBuf>,
-    /// Runs the levels upward and drops a mode after three in a row that miss the objectives
+    /// Run the levels upward and drop a mode after three in a row that miss the objectives
     ///
-    /// Levels run one after the other, the modes that are left beside each other. Three and
-    /// not one, because a higher level may hold where a lower one does not.
+    /// Levels run one after the other, the remaining modes in parallel. Three and not one, because
+    /// a higher level may meet the objectives where a lower one does not.
     #[arg(long, requires = "in_virtual_time", help_heading = "Plan")]
     pub(crate) search: bool,
-    /// Print how far every cell is off from measurements: `published` (three H200 behind
+    /// Print how far every cell differs from measurements: `published` (three H200 behind
     /// Dynamo 0.9, modes round-robin and kv-blocks, levels 60 to 180)
     #[arg(long, value_name = "MEASUREMENTS", help_heading = "Results")]
     pub(crate) compare: Option<String>,
-    /// Threads; by default as many as there are cores
+    /// Number of threads; by default the number of cores
     #[arg(long, help_heading = "Results")]
     pub(crate) threads: Option<usize>,
-    /// Folder for raw records and reports; a sweep of the same plan in it goes on
+    /// Folder for raw records and reports; an interrupted sweep of the same plan in it resumes
     #[arg(long, value_name = "DIR", required = true, help_heading = "Results")]
     pub(crate) output: Option<PathBuf>,
     /// Environment variable that holds the target's API key
     #[arg(long, value_name = "NAME", help_heading = "Testbed")]
     pub(crate) api_key_env: Option<String>,
-    /// Environment variable that holds the control token of a homing that is not on loopback
+    /// Environment variable that holds the control token of a Homing server beyond loopback
     #[arg(long, value_name = "NAME", help_heading = "Testbed")]
     pub(crate) control_token_env: Option<String>,
 }
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum SweepCommand {
-    /// Compute the report of a sweep again, from the raw records in its folder
+    /// Recompute the report of a sweep from the raw records in its folder
     Report {
-        /// The folder
+        /// Folder of the sweep
         dir: PathBuf,
         /// As with a sweep
         #[arg(long, value_name = "MEASUREMENTS")]
@@ -71,33 +71,33 @@ pub(crate) enum SweepCommand {
     },
 }
 
-/// What a plan says, as far as it is said here.
+/// The options of a plan that are given on the command line.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// A plan by name: published (7 levels, 6 repeats, 60 s + 300 s), five-level (all levels
-    /// with routing off, then on), quick (2 levels, some eleven minutes of real time)
+    /// Built-in plan: published (7 levels, 6 repeats, 60 s + 300 s), five-level (all levels
+    /// with routing off, then on), quick (2 levels, about eleven minutes of real time)
     #[arg(long, value_name = "NAME", help_heading = "Plan")]
     preset: Option<String>,
-    /// Instead of modes, four stages: round robin, then KV routing, then a draft model, then
-    /// EAGLE-3
+    /// Compare four stages instead of modes: round robin, KV routing, KV routing with a draft
+    /// model, KV routing with EAGLE-3
     ///
     /// On simulated workers unless there is a --target; there --set-mode-command deploys a stage by
     /// its name: round-robin, kv, kv+draft, kv+eagle3.
     #[arg(long, conflicts_with = "modes", help_heading = "Plan")]
     story: bool,
-    /// Conversations at once: single levels and ranges, such as 60,80 or 60..180:20 (default:
-    /// the latter)
+    /// Concurrent conversations: single levels and ranges, such as 60,80 or 60..180:20 (default:
+    /// 60..180:20)
     #[arg(long, help_heading = "Plan")]
     levels: Option<String>,
-    /// Router modes, the first being what others are compared with (default:
+    /// Router modes; the first is the one that the others are compared with (default:
     /// round-robin,kv-blocks,kv); with --set-mode-command any words
     #[arg(long, help_heading = "Plan")]
     modes: Option<String>,
-    /// Runs for each mode and level, each with a seed and conversations of its own; figures
-    /// are their medians (default: 6 with --virtual, else 1)
+    /// Runs per mode and level, each with its own seed and conversations; results are their
+    /// medians (default: 6 with --virtual, else 1)
     ///
-    /// Intervals and verdicts come from what differs between runs. Fewer than 6 have none: the
-    /// report says that there are not enough runs.
+    /// Intervals and verdicts come from the differences between runs. With fewer than 6 runs there
+    /// are none, and the report says so.
     #[arg(long, help_heading = "Plan")]
     repeats: Option<u32>,
     /// Time before anything is measured (default: 60s); on a running server until load is
@@ -107,20 +107,20 @@ pub(crate) struct PlanArgs {
     /// Time that is measured (default: 300s)
     #[arg(long, value_name = "TIME", help_heading = "Plan")]
     window: Option<String>,
-    /// What load: a built-in workload's name or the path of a TOML file (default: specification)
+    /// Workload: the name of a built-in one or the path of a TOML file (default: specification)
     #[arg(long, help_heading = "Plan")]
     workload: Option<String>,
     /// Order of the runs: random, abba, or grouped with as few switches of the mode as possible
     /// (default: random)
     #[arg(long, help_heading = "Plan")]
     order: Option<String>,
-    /// Seed of everything random (default: 42)
+    /// Random seed (default: 42)
     #[arg(long, help_heading = "Plan")]
     seed: Option<u64>,
     /// Latency objectives (default: ttft_p95=600ms,tpot_p95=60ms)
     ///
-    /// Tells for each mode the highest level at which all of them hold and no request failed.
-    /// ttft, tpot, itl or e2e, with _p50, _p90, _p95 or _p99, in ms or s.
+    /// The report gives, for each mode, the highest level at which all of them hold and no request
+    /// failed. ttft, tpot, itl or e2e, with _p50, _p90, _p95 or _p99, in ms or s.
     #[arg(long, value_name = "OBJECTIVES", help_heading = "Plan")]
     slo: Option<String>,
     /// Simulated hardware and model: a built-in profile's name or the path of a TOML file. By
@@ -128,20 +128,20 @@ pub(crate) struct PlanArgs {
     /// fitted to published measurements; h200-llama-70b-fp8 is built from measured floors alone
     #[arg(long, help_heading = "Testbed")]
     profile: Option<String>,
-    /// How many simulated workers; by default as many as the workload or else the profile says
+    /// Number of simulated workers; by default that of the workload, or else of the profile
     #[arg(long, help_heading = "Testbed")]
     workers: Option<u32>,
-    /// A running server: http://host:port. A homing is switched and reset through its API
+    /// Running server: http://host:port. A Homing server is switched and reset through its API
     #[arg(long, value_name = "URL", help_heading = "Testbed")]
     target: Option<String>,
-    /// Model to ask for there; by default the first that it lists
+    /// Model to request there; by default the first that it lists
     #[arg(long, help_heading = "Testbed")]
     model: Option<String>,
-    /// Shell command that brings a mode into force on any other server; {mode} stands for it,
-    /// and HOMING_MODE has it
+    /// Shell command that sets the mode on any other server; the mode replaces {mode} in it and is
+    /// in the environment variable HOMING_MODE
     #[arg(long, value_name = "COMMAND", help_heading = "Testbed")]
     set_mode_command: Option<String>,
-    /// Shell command that prints the mode in force; without it cells are marked unconfirmed
+    /// Shell command that prints the current mode; without it cells are marked unconfirmed
     #[arg(long, value_name = "COMMAND", help_heading = "Testbed")]
     get_mode_command: Option<String>,
     /// Shell command that empties the caches before each run

@@ -169,14 +169,14 @@ fn same_vocabulary(
     };
     if pieces(target)? != pieces(draft)? {
         bail!(
-            "--draft-model {} has another vocabulary than {}",
+            "--draft-model {} has a different vocabulary than {}",
             draft.0.display(),
             target.0.display()
         );
     }
     if draft.1.config().vocabulary > target.1.config().vocabulary {
         bail!(
-            "--draft-model {} knows more tokens than the model",
+            "--draft-model {} has more tokens in its vocabulary than the model",
             draft.0.display()
         );
     }
@@ -202,7 +202,7 @@ fn options(
     } = sizes;
     let context = match plan.context {
         Some(context) if context > shape.context => bail!(
-            "--context {context} is more than the {} tokens that {} was made for",
+            "--context {context} exceeds the {} tokens that {} supports",
             shape.context,
             shape.name
         ),
@@ -214,7 +214,7 @@ fn options(
     let blocks = (plan.kv_cache_mb << 20) / block_bytes;
     if blocks * block_size < context {
         bail!(
-            "--kv-cache-mb {} holds {} tokens, less than one context of {context}: give more, or a smaller --context",
+            "--kv-cache-mb {} holds {} tokens, less than one context of {context}: raise it, or lower --context",
             plan.kv_cache_mb,
             blocks * block_size
         );
@@ -240,7 +240,7 @@ fn options(
     })
 }
 
-/// Refuses what this machine cannot hold, while there is still somebody to tell.
+/// Fails at start if the model and its cache do not fit into this machine's memory.
 fn check_memory(
     checkpoint: &Checkpoint,
     options: &ExecutorOptions,
@@ -256,7 +256,7 @@ fn check_memory(
     let weights = checkpoint.stored_bytes();
     if weights + cache > available {
         bail!(
-            "{} MB of weights and {} MB of KV cache for {workers} worker(s) do not fit into the {} MB of memory that are free: see --kv-cache-mb",
+            "{} MB of weights and {} MB of KV cache for {workers} worker(s) do not fit into the {} MB of free memory: lower --kv-cache-mb",
             weights >> 20,
             cache >> 20,
             available >> 20
@@ -269,7 +269,7 @@ fn check_memory(
 fn fit(cache: u64, available: u64) -> anyhow::Result<()> {
     if cache > available {
         bail!(
-            "the {} MB of KV cache of another worker do not fit into the {} MB of memory that are free: see --kv-cache-mb",
+            "the {} MB of KV cache of another worker do not fit into the {} MB of free memory: lower --kv-cache-mb",
             cache >> 20,
             available >> 20
         );
@@ -277,7 +277,7 @@ fn fit(cache: u64, available: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As Linux tells it; nothing elsewhere.
+/// Free memory as Linux reports it; `None` elsewhere.
 fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text

@@ -2,8 +2,8 @@
 //!
 //! Read every other second and compared whole: a file of keys is small, and a time stamp says
 //! neither that a mounted secret was swapped nor that an editor wrote twice within its
-//! resolution. A file that cannot be read or makes no sense changes nothing: the keys in force
-//! stay, and the log says so once for every such state.
+//! resolution. A file that cannot be read or is invalid changes nothing: the current keys
+//! remain in effect, and the log says so once for every such state.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl KeyFile {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("--api-key-file: cannot read {}", path.display()))?;
         let keys = ApiKeys::parse(&text)
-            .with_context(|| format!("--api-key-file: {} cannot be used", path.display()))?;
+            .with_context(|| format!("--api-key-file: {} is invalid", path.display()))?;
         Ok(Self {
             path: path.to_owned(),
             seen: Seen::Text(text),
@@ -81,16 +81,16 @@ impl KeyFile {
         match (&found, error) {
             (Seen::Text(text), _) => match ApiKeys::parse(text) {
                 Ok(keys) => {
-                    info!(%path, keys = keys.len(), "api keys replaced");
+                    info!(%path, keys = keys.len(), "API keys replaced");
                     self.ring.replace(keys);
                 }
                 Err(error) => {
-                    warn!(%path, %error, "the api key file makes no sense; the old keys stay");
+                    warn!(%path, %error, "the API key file is invalid; the old keys remain in effect");
                 }
             },
             (Seen::Unreadable, error) => {
                 let error = error.map(|error| error.to_string()).unwrap_or_default();
-                warn!(%path, error, "the api key file cannot be read; the old keys stay");
+                warn!(%path, error, "cannot read the API key file; the old keys remain in effect");
             }
         }
         self.seen = found;
@@ -157,6 +157,6 @@ mod tests {
         assert!(allows(&file, "sk-other") && !allows(&file, "sk-secret"));
         std::fs::write(&path, "# nobody\n").unwrap();
         let error = format!("{:#}", KeyFile::open(&path).unwrap_err());
-        assert!(error.ends_with("there is no key in it"), "{error}");
+        assert!(error.ends_with("it has no keys"), "{error}");
     }
 }

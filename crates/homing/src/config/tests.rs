@@ -155,7 +155,7 @@ fn an_option_goes_by_its_old_name_too() {
     assert_eq!(outdated(&command("demo"), &typed, &[&layer]), []);
 }
 
-/// `docs/config.md` is generated: `cargo xtask codegen` writes it anew.
+/// `docs/config.md` is generated: `cargo xtask codegen` rewrites it.
 #[test]
 fn the_reference_is_fresh() {
     let mut page = String::from(

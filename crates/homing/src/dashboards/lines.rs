@@ -66,7 +66,7 @@ impl Lines {
         let named = |mode: &str| {
             cell(level, mode).with_context(|| {
                 let (at, modes) = (level.concurrency, modes(level));
-                format!("no mode {mode} at {at} conversations, only {modes}")
+                format!("no mode {mode} at {at} conversations; available: {modes}")
             })
         };
         let single = match &choice.single_mode {
@@ -156,7 +156,7 @@ fn find_level<'a>(baseline: &'a Baseline, choice: &Choice) -> anyhow::Result<&'a
         return same.next().with_context(|| {
             let known = baseline.levels.iter();
             let known: Vec<_> = known.map(|level| level.concurrency.to_string()).collect();
-            format!("no level {wanted}, only {}", known.join(", "))
+            format!("no level {wanted}; available: {}", known.join(", "))
         });
     }
     let mode = &choice.baseline_mode;
@@ -164,7 +164,7 @@ fn find_level<'a>(baseline: &'a Baseline, choice: &Choice) -> anyhow::Result<&'a
     match with_mode.max_by_key(|level| level.concurrency) {
         Some(level) => Ok(level),
         None => match baseline.levels.first() {
-            Some(level) => bail!("no mode {mode} at any level, only {}", modes(level)),
+            Some(level) => bail!("no mode {mode} at any level; available: {}", modes(level)),
             None => bail!("`levels` is empty"),
         },
     }
@@ -182,10 +182,11 @@ fn modes(level: &BaselineLevel) -> String {
 /// The dashboard with its constants set and its description saying where they come from. All
 /// six have to be there; nothing else changes but the order of keys.
 pub(crate) fn fill(dashboard: &str, lines: &Lines) -> anyhow::Result<String> {
-    let mut json: Value = serde_json::from_str(dashboard).context("not the JSON of a dashboard")?;
+    let mut json: Value =
+        serde_json::from_str(dashboard).context("the dashboard is not valid JSON")?;
     let variables = json.pointer_mut("/templating/list");
     let variables = variables.and_then(Value::as_array_mut);
-    let variables = variables.context("a dashboard without variables")?;
+    let variables = variables.context("the dashboard has no variables")?;
     for (name, seconds) in lines.constants() {
         let mut same = variables
             .iter_mut()

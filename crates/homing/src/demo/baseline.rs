@@ -49,7 +49,9 @@ fn compute(plan: SweepPlan, board: BaselineBoard) -> anyhow::Result<()> {
         board.ready(stats::baseline(&plan.about(), &cells, source, unix_ms()));
     };
     let thread = std::thread::Builder::new().name("baseline".to_owned());
-    thread.spawn(work).context("no thread for the baseline")?;
+    thread
+        .spawn(work)
+        .context("cannot start the baseline thread")?;
     Ok(())
 }
 
@@ -58,6 +60,6 @@ fn step_back() {
     // Only Linux gives a thread a priority of its own; elsewhere it would be the process's.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
-        tracing::debug!(%error, "the baseline keeps its priority");
+        tracing::debug!(%error, "cannot lower the priority of the baseline thread");
     }
 }

@@ -1,4 +1,4 @@
-//! `homing learning`: prints how soon learning is as good as knowing.
+//! `homing learning`: prints how fast the router learns the speed of its workers.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &LearningArgs) -> anyhow::Result<()> {
     ensure!(!args.window.is_zero(), "--window must not be 0");
     ensure!(
         args.window * args.windows > LEARNED_AFTER,
-        "the windows must reach beyond {} s",
+        "the windows must end after {} s",
         LEARNED_AFTER.as_secs()
     );
     let plan = LearningPlan {
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &LearningArgs) -> anyhow::Result<()> {
     };
     print::line(format_args!(
         "SIMULATED: {} at {} on {} workers, profile {}, seed {}, {} runs pooled\n\
-         TTFT p95 in ms of requests sent in successive windows of {} s after the surprise\n",
+         TTFT p95 in ms of requests sent in successive windows of {} s after the change\n",
         plan.workload.name,
         plan.level,
         plan.workers,
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &LearningArgs) -> anyhow::Result<()> {
 
 fn verdict(lesson: &lab::learning::Lesson) -> String {
     let Some((learner, again)) = lesson.ratios_after(LEARNED_AFTER) else {
-        return "  too few requests to say\n".to_owned();
+        return "  too few requests for a verdict\n".to_owned();
     };
     format!(
         "  after {} s: learner {learner:.3} times informed; informed again {again:.3} times\n",

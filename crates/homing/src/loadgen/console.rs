@@ -62,7 +62,7 @@ impl System for Elsewhere {
 
     fn change_router(&self, _change: RouterChange) -> Result<RouterState, Refusal> {
         Err(Refusal {
-            message: "The router is the target's own and is not switched from here.".to_owned(),
+            message: "The router belongs to the target and cannot be changed from here.".to_owned(),
             field: None,
         })
     }

@@ -1,4 +1,4 @@
-//! Where conversations begin: reads a corpus and tells what was left out of it.
+//! Reads the corpus that conversations begin with, and warns of files that it skips.
 
 use std::path::Path;
 

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use parking_lot::Mutex;
 use serde_json::json;
 
-/// Writes a line for every request, if it was asked to.
+/// Writes a line per request, if `--record` is set.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     file: Option<(PathBuf, Arc<Mutex<Lines>>)>,
@@ -46,7 +46,7 @@ impl Recorder {
         Some(Box::new(move |record, _| lines.lock().write(record)))
     }
 
-    /// All records are in the file, or it is told why not.
+    /// Flushes all records to the file, or returns the error.
     pub(super) fn finish(self) -> anyhow::Result<()> {
         let Some((path, lines)) = self.file else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What came of a run: the table, and whether it was good enough.
+//! The report of a run: the table, and whether the objectives hold.
 
 use std::fmt::{self, Display};
 
@@ -48,7 +48,7 @@ impl Report {
         let settings = &last.settings;
         let level = settings.arrivals_per_second.map_or_else(
             || format!("{} conversations at once", settings.concurrency),
-            |rate| format!("{rate} conversations a second"),
+            |rate| format!("{rate} conversations per second"),
         );
         let [initial, followup] = &totals.ttft_by_type;
         let exact = |name, samples: &::loadgen::Samples| {
@@ -138,19 +138,22 @@ impl Display for Report {
         )?;
         writeln!(
             f,
-            "{} output tokens, {} an event",
+            "{} output tokens, {} per event",
             totals.output_tokens,
             number(totals.output_tokens as f64 / totals.chunks as f64),
         )?;
         let counts = &self.conversations;
         writeln!(
             f,
-            "{} conversations: {} completed, {} stopped, {} given up",
+            "{} conversations: {} completed, {} stopped, {} abandoned",
             counts.begun, counts.completed, counts.stopped, counts.failed,
         )?;
         if self.counts.user_model_fallbacks > 0 {
             let count = self.counts.user_model_fallbacks;
-            writeln!(f, "{count} questions that the user model did not write")?;
+            writeln!(
+                f,
+                "{count} questions that the user model did not write in time"
+            )?;
         }
         for (kind, count) in &totals.failures {
             writeln!(f, "failed: {} {count}", kind.name())?;

@@ -55,7 +55,7 @@ pub(super) fn write(
     lines: Option<&Lines>,
 ) -> anyhow::Result<Files> {
     // Programs that are started elsewhere read these paths.
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let folder = fs::canonicalize(folder)?;
     let files = Files::within(&folder);
     let boards = files.grafana.join("dashboards");
@@ -92,7 +92,7 @@ fn datasource(prometheus: &str) -> anyhow::Result<String> {
 }
 
 fn provider(boards: &Path) -> anyhow::Result<String> {
-    let path = boards.to_str().context("a path that is not Unicode")?;
+    let path = boards.to_str().context("the path is not valid Unicode")?;
     replace(PROVIDER, "/var/lib/grafana/dashboards", &quoted(path))
 }
 
@@ -106,7 +106,7 @@ fn quoted(text: &str) -> String {
 fn replace(text: &str, old: &str, new: &str) -> anyhow::Result<String> {
     ensure!(
         text.matches(old).count() == 1,
-        "a shipped file has to say `{old}` once"
+        "a shipped file must contain `{old}` exactly once"
     );
     Ok(text.replace(old, new))
 }

@@ -98,7 +98,7 @@ impl Server {
         };
         let in_time = timeout(STOP_PATIENCE, ended).await;
         if in_time.is_err() {
-            tracing::warn!(log = %self.log.display(), "a server did not end and is killed");
+            tracing::warn!(log = %self.log.display(), "a server did not stop and is killed");
         }
     }
 }
@@ -150,7 +150,7 @@ fn last_words(log: &Path) -> String {
         errors = said;
     }
     match errors.is_empty() {
-        true => "it said nothing".to_owned(),
+        true => "no output".to_owned(),
         false => errors[errors.len().saturating_sub(LINES_SHOWN)..].join("\n"),
     }
 }
@@ -187,7 +187,7 @@ mod tests {
                 "error: no",
             ),
             ("echo a; echo b", "a\nb"),
-            ("exit 3", "it said nothing"),
+            ("exit 3", "no output"),
         ] {
             let (_, started) = start(script, patience).await;
             assert_eq!(started, Start::Ended(words.to_owned()), "{script}");

@@ -52,7 +52,7 @@ impl BackendOptions<'_> {
 
     fn simulated(self, model: ModelPlan) -> anyhow::Result<BackendPlan> {
         if self.model.model.is_some() {
-            bail!("--model names what a real engine computes: add --engine llama");
+            bail!("--model is for a real engine: add --engine llama");
         }
         let mut profile = Profile::find(self.profile)?;
         if let Some(block_size) = self.block_size {

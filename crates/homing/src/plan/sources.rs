@@ -129,7 +129,7 @@ impl FrontendArgs {
     fn listed(&self) -> anyhow::Result<BTreeSet<String>> {
         ensure!(
             !self.workers.is_empty() || !self.upstreams.is_empty(),
-            "no workers: name them with --workers or --upstream, or say with --discovery where to find them"
+            "no workers: name them with --workers or --upstream, or set --discovery"
         );
         for worker in &self.workers {
             let known = worker.starts_with("http://") || worker.starts_with("https://");
@@ -143,7 +143,7 @@ impl FrontendArgs {
 }
 
 impl fmt::Display for WorkerSources {
-    /// One line for people.
+    /// A one-line description for the greeting.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found = self.source.to_string();
         let found = (!found.is_empty()).then_some(found);

@@ -62,7 +62,7 @@ impl WorkerArgs {
                 ttl: self.registration_ttl,
             }),
             Discovery::DynamoEtcd | Discovery::DynamoFile | Discovery::DynamoKubernetes => {
-                bail!("--discovery: a worker of ours does not register as one of Dynamo's")
+                bail!("--discovery: a Homing worker cannot register as a Dynamo worker")
             }
         };
         let endpoint = |port, option| Endpoint {

@@ -1,11 +1,11 @@
 //! SIGTERM and Ctrl-C.
 //!
-//! Listening and waiting are two things: whoever has begun to listen hears of a signal that
-//! came while it was busy starting, and can still take down what it has started.
+//! Listening and waiting are separate: a process that has begun to listen notices a signal that
+//! came while it was busy starting, and can still shut down what it has started.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Hears every signal from [`listen`](Self::listen) on. The process no longer ends by them.
+/// Receives every signal from [`listen`](Self::listen) on. They no longer end the process.
 #[derive(Debug)]
 pub(crate) struct StopSignals {
     terminate: Signal,

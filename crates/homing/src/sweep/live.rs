@@ -59,7 +59,7 @@ pub(super) async fn run(reached: Reached, folder: &Folder) -> Result<usize, Trou
     drop(sweep);
     view.finish();
     if stop.is_cancelled() {
-        print::note(format_args!("stopped; the run under way is not counted"));
+        print::note(format_args!("stopped; the current run is not counted"));
     }
     outcome.map_err(|error| Trouble::Later(error.into()))
 }
@@ -70,7 +70,7 @@ pub(super) async fn reach(args: &SweepArgs, testbed: &Testbed) -> anyhow::Result
     let (address, model) = match testbed {
         Testbed::Homing { target, model } | Testbed::Hooks { target, model, .. } => (target, model),
         Testbed::Virtual { .. } | Testbed::Story { .. } => {
-            anyhow::bail!("a virtual sweep has no server")
+            anyhow::bail!("a virtual sweep has no target server")
         }
     };
     let mut target = Target::new(address, "").context("target")?;

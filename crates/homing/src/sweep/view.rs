@@ -110,7 +110,7 @@ impl View {
     }
 }
 
-/// Over the last status. Nobody to tell if standard error is closed.
+/// Overwrites the last status. Does nothing if standard error is closed.
 fn status(text: &str) {
     let _ = write!(io::stderr(), "\r\x1b[2K{text}");
 }

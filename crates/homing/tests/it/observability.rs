@@ -286,7 +286,7 @@ fn what_keeps_prometheus_from_running_is_said_and_the_demo_serves() {
         folder.path(),
     );
     let note = demo.line("prometheus");
-    assert!(note.contains("it said"), "{note}");
+    assert!(note.contains("its output"), "{note}");
     assert!(
         demo.greeting.contains("prometheus-data"),
         "{}",
@@ -352,13 +352,13 @@ fn dashboards_are_written_with_lines_from_a_baseline() {
 
     let (ok, said) = run(&["--baseline", "baseline.json", "--level", "99"]);
     assert!(
-        !ok && said.contains("baseline.json: no level 99, only 60, 180"),
+        !ok && said.contains("baseline.json: no level 99; available: 60, 180"),
         "{said}"
     );
     fs::write(&file, r#"{ "schema": 2 }"#).unwrap();
     let (ok, said) = run(&["--baseline", "baseline.json"]);
     assert!(
-        !ok && said.contains("baseline.json: schema 2 is not 1"),
+        !ok && said.contains("baseline.json: schema 2 is not supported"),
         "{said}"
     );
 

@@ -222,7 +222,7 @@ fn bad_plans_are_refused_before_anything_is_written() {
             "plan: cannot read missing.toml",
         ),
         ("--virtual --compare nothing", "compare: "),
-        ("--preset quick", "target: say which server"),
+        ("--preset quick", "target: set the server"),
         ("--target http://127.0.0.1:9", "target: "),
         ("--target nonsense", "target: "),
         ("--story --target http://127.0.0.1:9", "set-mode-command: "),

@@ -124,7 +124,7 @@ pub(crate) struct Guest {
     pub(crate) fronts: watch::Receiver<Arc<Front>>,
     pub(crate) expected: Arc<Expected>,
     pub(crate) tally: Arc<Mutex<Result<Outcome, Failure>>>,
-    /// Whoever holds an answer without reading it.
+    /// Tasks that hold an answer without reading it.
     pub(crate) unread: TaskTracker,
 }
 

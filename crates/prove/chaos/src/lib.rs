@@ -5,7 +5,7 @@
 //! paused clock: minutes of trouble in a fraction of a second, and the same seed gives the same
 //! run. The links and feeds between frontend and workers go through [`wires`], which lose,
 //! repeat, reorder and delay as the [`plan`] says; workers crash and come back; the frontend is
-//! replaced; clients hang up, never read, read a byte a second, ask for more than there are
+//! replaced; clients hang up, never read, read a byte per second, ask for more than there are
 //! slots, or all at once.
 //!
 //! What must hold, whatever the seed ([`run`]):

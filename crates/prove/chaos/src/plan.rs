@@ -67,7 +67,7 @@ pub enum Manner {
     HangsUp { after: usize },
     /// Asks, and never looks at the answer.
     NeverReads,
-    /// Reads one byte a second.
+    /// Reads one byte per second.
     Drips,
     /// Asks for so many completions in one request.
     Batch { prompts: usize, stream: bool },

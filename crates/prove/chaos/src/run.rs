@@ -1,4 +1,4 @@
-//! One run: visitors come, things go wrong, and in the end everything must be right.
+//! One run: clients send requests, faults happen, and in the end every invariant must hold.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -146,7 +146,7 @@ fn on_paused_clock<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
 }
 
-/// Lets everybody join.
+/// Gives all workers time to join.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
@@ -159,7 +159,7 @@ async fn disturb(
     books: &mut Books,
 ) -> Result<(), Failure> {
     let began = Instant::now();
-    // Whoever went comes back, at its time.
+    // Workers that left, and when each comes back.
     let mut returns: Vec<(Duration, u64)> = Vec::new();
     let mut faults = plan.faults.iter().copied().peekable();
     loop {

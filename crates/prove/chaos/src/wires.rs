@@ -1,4 +1,4 @@
-//! What lies between a frontend and a worker, and can be made bad.
+//! The connection between a frontend and a worker, with injected faults.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -179,7 +179,7 @@ pub async fn carry(mut feed: Feed, ear: Ear, condition: Shared, clock: Clock) {
             }
         };
         let Some(Delivery { message, .. }) = delivery else {
-            // The worker is gone, and whoever listens should know.
+            // The worker is gone, and its listeners should know.
             *ear.lock() = None;
             return;
         };

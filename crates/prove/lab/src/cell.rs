@@ -62,7 +62,7 @@ pub fn run_cell(plan: &CellPlan<'_>) -> RawCell {
     let mut cluster = conversations(plan, Priors::default());
     let deadline = plan.window().end + GRACE;
     cluster.run_until_settled(deadline);
-    // What is under way may end, so that client and engines have counted the same requests.
+    // Running requests may finish, so that client and engines have counted the same requests.
     cluster.close();
     cluster.run_until_idle_or(deadline + GRACE);
     let run = Run {

@@ -63,7 +63,7 @@ pub enum ChangeKind {
     Returns,
     /// It takes the profile's times divided by this from its next step on.
     Speed(f64),
-    /// The router is told what the worker is like, as if it had learned it. Nothing else
+    /// The router gets the worker's true figures, as if it had learned them. Nothing else
     /// changes: for experiments that compare learning with knowing.
     Told(Priors),
 }

@@ -51,7 +51,7 @@ const PROGRESS_TOKENS: u32 = 32;
 pub(crate) struct ClusterPlan {
     pub(crate) workers: Vec<WorkerPlan>,
     pub(crate) changes: Vec<Change>,
-    /// Who routes. The configuration's own mode has no say.
+    /// What routes; replaces the mode of the configuration.
     pub(crate) mode: Contestant,
     pub(crate) router: RouterConfig,
     /// What the router believes at the start.
@@ -173,7 +173,7 @@ impl Cluster {
         self.run(deadline, |cluster| cluster.notebook.is_settled(cluster.now));
     }
 
-    /// Runs until nothing is under way or due.
+    /// Runs until nothing is running or due.
     pub(crate) fn run_until_idle(&mut self) {
         self.run_until_idle_or(Moment::from_nanos(u64::MAX));
     }
@@ -190,7 +190,7 @@ impl Cluster {
         self.run(end, |_| false);
     }
 
-    /// Sends nothing more; what is under way may end.
+    /// Sends nothing more; running requests may finish.
     pub(crate) fn close(&mut self) {
         self.load.close();
     }
@@ -200,7 +200,7 @@ impl Cluster {
         self.gateway.views()
     }
 
-    /// Closes the books: what has not finished counts as failed.
+    /// Ends the run: requests that have not finished count as failed.
     pub(crate) fn end(mut self) -> Ended {
         for request in self.requests.drain() {
             self.notebook.give_up(&request.watch, self.now);
@@ -262,8 +262,8 @@ impl Cluster {
         }
     }
 
-    /// Whoever computes goes faster or slower as soon as fewer or more do. Where a step ended
-    /// before, it leaves an event that means nothing any more.
+    /// Steps become faster or slower as soon as fewer or more workers compute. The event of a
+    /// step's former end stays in the queue and is ignored.
     fn keep_pace(&mut self) {
         let computing = self.computing();
         for index in 0..self.workers.len() {
@@ -386,8 +386,8 @@ impl Cluster {
         self.answered.push_back((tag, answer));
     }
 
-    /// A worker failed. Whoever has seen nothing yet is placed again; others must ask again,
-    /// because a second worker would continue differently.
+    /// A worker failed. Requests that have no token yet are placed again; others must be sent
+    /// again, because a second worker would continue differently.
     fn interrupted(&mut self, key: usize) {
         let request = self.requests.get_mut(key);
         let placed = request.placed.take().expect("it was being read");

@@ -1,4 +1,4 @@
-//! Tokens out of numbers.
+//! Generates tokens from numbers.
 //!
 //! What a text says does not matter here, only which parts are equal and how long they are.
 //! So a text is a number, and its token at a position is a random draw determined by both.

@@ -202,7 +202,7 @@ impl Drawn {
         (is_even && is_whole).then_some(drawn)
     }
 
-    /// A line for every run and figure, for whoever wants to count otherwise.
+    /// A line per run and figure, for analyses of one's own.
     pub fn csv(&self) -> String {
         let mut csv = String::from("concurrency,mode,run,figure,value\n");
         for (level, modes) in self.levels.iter().zip(&self.runs) {

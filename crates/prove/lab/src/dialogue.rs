@@ -2,7 +2,7 @@
 //!
 //! Each turn's prompt is everything said so far, as a chat template would render it, so it
 //! begins with the last turn's prompt and answer. Tokens and block hashes are kept and only
-//! ever extended: hashing a conversation anew each turn would cost more than routing it.
+//! ever extended: rehashing a conversation each turn would cost more than routing it.
 
 use std::sync::Arc;
 

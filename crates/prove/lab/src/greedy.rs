@@ -1,4 +1,4 @@
-//! Somebody who asks for far more than a share, beside the conversations that are measured.
+//! A tenant that sends far more than its share, beside the conversations that are measured.
 //!
 //! Always the same number of requests open: each that ends is followed by another at once,
 //! with a prompt that nobody has seen. Only a burden on the others: none of them is recorded.
@@ -25,7 +25,7 @@ const GREEDY: u64 = 0x62;
 const FIRST_TEXT: u64 = 1 << 40;
 pub(crate) const FIRST_TAG: usize = 1 << 40;
 
-/// Who the conversations are asked by, where the two can be told apart.
+/// The tenants of the conversations, in runs where the router can distinguish them.
 const MODEST_TENANT: u64 = 1;
 const GREEDY_TENANT: u64 = 2;
 

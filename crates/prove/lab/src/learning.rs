@@ -1,11 +1,11 @@
-//! How soon what the router learns is as good as knowing.
+//! Measures how fast the router learns the speed of its workers.
 //!
 //! The router knows nothing about its workers' speed beforehand. Here it is surprised, by
-//! first beliefs that are wrong by a factor or by a worker that slows down, and compared with
-//! an **informed** router: the same policy on the same load, which is told the truth when the
-//! other is surprised. The truth is what a router has learned at the end of a long, quiet run
-//! on such workers, with other conversations. The informed router goes on learning as well,
-//! so the two differ in nothing but the surprise.
+//! initial estimates that are wrong by a factor or by a worker that slows down, and compared
+//! with an **informed** router: the same policy on the same load, which gets the true values
+//! when the other is surprised. The true values are what a router has learned at the end of a
+//! long, quiet run on such workers, with other conversations. The informed router goes on
+//! learning as well, so the two differ only in the surprise.
 //!
 //! Compared is the 95th percentile of the time to first token of the requests sent in
 //! successive windows after the surprise, several runs pooled. Two runs that decide one
@@ -78,7 +78,7 @@ pub enum Figure {
 }
 
 impl Surprise {
-    /// All that are told about.
+    /// All surprises of the experiment.
     pub fn all() -> Vec<Self> {
         let figures = [
             Figure::All,
@@ -179,7 +179,7 @@ impl Lesson {
         Some((ratio(&self.learner)?, ratio(&self.again)?))
     }
 
-    /// For people.
+    /// The lesson as lines of text.
     pub fn lines(&self) -> String {
         let mut text = format!("{}\n", self.surprise.name());
         let told = |value: Option<f64>| value.map_or("-".to_owned(), |s| format!("{:.0}", s * 1e3));

@@ -87,7 +87,7 @@ pub(crate) struct Conversations {
     driver: Driver,
     /// By lane.
     dialogues: Vec<Dialogue>,
-    /// How often the turn at hand has failed, by lane.
+    /// How often the current turn has failed, by lane.
     attempts: Vec<u32>,
     content: Content,
     is_shared: bool,
@@ -114,7 +114,7 @@ impl Conversations {
         }
     }
 
-    /// The same beside somebody greedy.
+    /// The same, with a greedy tenant.
     pub(crate) fn beside(mut self, plan: GreedyPlan) -> Self {
         self.identity = plan.others();
         self.greedy = Some(Greedy::new(plan, self.seed, self.block_size));

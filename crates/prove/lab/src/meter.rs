@@ -1,4 +1,4 @@
-//! How far an experiment is: a bar on a terminal, a line for each cell elsewhere.
+//! Progress of an experiment: a bar on a terminal, a line per cell elsewhere.
 //!
 //! On standard error, so that results can be piped.
 

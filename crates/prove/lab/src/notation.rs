@@ -1,4 +1,4 @@
-//! How people write an experiment's figures: levels, times, speeds.
+//! Parses levels, times and speeds as users write them.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ pub fn levels(text: &str) -> Result<Levels, String> {
             continue;
         };
         let Some((last, step)) = rest.split_once(':') else {
-            return Err(format!("`{part}` has no step, as in 60..180:20"));
+            return Err(format!("`{part}` has no step; write it as in 60..180:20"));
         };
         let (first, last, step) = (number(first)?, number(last)?, number(step)?);
         if first > last {
-            return Err(format!("`{part}` runs backwards"));
+            return Err(format!("`{part}` is a reversed range"));
         }
         levels.extend((first..=last).step_by(step as usize));
     }
@@ -55,7 +55,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 pub fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(speed) if speed.is_finite() && speed > 0.0 => Ok(speed),
-        Ok(_) | Err(_) => Err("not a number above 0".to_owned()),
+        Ok(_) | Err(_) => Err("expected a number above 0".to_owned()),
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
             ("", "not a number"),
             ("0", "not a number"),
             ("60..180", "no step"),
-            ("80..60:10", "backwards"),
+            ("80..60:10", "reversed"),
             ("60..180:0", "not a number"),
         ] {
             assert!(levels(text).unwrap_err().contains(part), "{text}");

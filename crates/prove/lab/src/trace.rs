@@ -55,7 +55,7 @@ pub enum TraceError {
     },
     #[error("line {line} of the trace: {detail}")]
     Invalid { line: usize, detail: String },
-    #[error("the trace holds no request")]
+    #[error("the trace has no requests")]
     Empty,
 }
 
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_line() {
         for (text, expected) in [
-            ("", "the trace holds no request"),
+            ("", "the trace has no requests"),
             ("\n{}", "line 2 of the trace is not a Mooncake request"),
             (
                 r#"{"timestamp": 0, "input_length": 600, "output_length": 1, "hash_ids": [1]}"#,

@@ -51,7 +51,7 @@ const SHIPPED: [(&str, &str); 14] = shipped![
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     pub name: String,
-    /// One sentence for people.
+    /// A one-sentence description.
     pub about: String,
     /// The simulator profile, if the workload is about a certain one.
     pub profile: Option<String>,
@@ -81,7 +81,7 @@ struct Difference {
 /// Why there is no such workload.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
-    #[error("no workload `{name}`; there are {}", known.join(", "))]
+    #[error("no workload `{name}`; available: {}", known.join(", "))]
     Unknown {
         name: String,
         known: Vec<&'static str>,
@@ -91,7 +91,7 @@ pub enum WorkloadError {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("workload `{name}` is not valid TOML for a workload")]
+    #[error("workload `{name}` is invalid")]
     Parse {
         name: String,
         source: Box<toml::de::Error>,
@@ -204,7 +204,10 @@ impl Workload {
         for plan in self.fleet(profile, workers) {
             let limits = plan.limits();
             if limits.slots == 0 || limits.slots > limits.max_step_tokens {
-                return Err(format!("{} slots do not fit a step", limits.slots));
+                let (slots, tokens) = (limits.slots, limits.max_step_tokens);
+                return Err(format!(
+                    "{slots} slots do not fit into a step of {tokens} tokens"
+                ));
             }
             let longest = self.longest_tokens();
             if longest > limits.max_context_tokens as usize
@@ -242,7 +245,7 @@ impl Workload {
             max_tokens: conversations.max_tokens,
         };
         if script.max_tokens == 0 || think_time[0] > think_time[1] {
-            return Err("max_tokens is 0 or think_time_s runs backwards".to_owned());
+            return Err("max_tokens is 0 or think_time_s is a reversed range".to_owned());
         }
         let bursts = file.bursts.iter().map(|burst| {
             let begin = Moment::ZERO + seconds("bursts.at_s", burst.at_s)?;

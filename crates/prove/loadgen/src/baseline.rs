@@ -15,15 +15,15 @@ use crate::by_mode::TurnNumberFigures;
 /// The version of the file.
 pub const SCHEMA: u32 = 1;
 
-/// A whole experiment.
+/// The results of a whole sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 pub struct Baseline {
     pub schema: u32,
     /// Equal for equal plans and figures.
     pub run_id: String,
-    /// Since the Unix epoch.
+    /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
-    /// For people: how it came about, or a file's name.
+    /// How it was computed or the file's name, to be displayed.
     pub source: String,
     pub simulated: bool,
     /// The simulated hardware and model.
@@ -56,11 +56,11 @@ pub struct BaselineCell {
     pub tpot_ms: BaselineFigures,
     pub itl_ms: BaselineFigures,
     pub e2e_ms: BaselineFigures,
-    /// Completed requests a second.
+    /// Completed requests per second.
     pub rps: f64,
-    /// Tokens of answers a second.
+    /// Output tokens per second.
     pub tops: f64,
-    /// Prompt tokens in a hundred that came out of the cache.
+    /// Cached prompt tokens in percent of all.
     pub kv_hit_pct: Option<f64>,
     pub turns: Vec<TurnNumberFigures>,
     /// Against the level's first mode, by the figure's name, such as `ttft_ms_p95`: `better`,
@@ -80,9 +80,9 @@ pub struct BaselineFigures {
 /// Why a text is no baseline.
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
-    #[error("not the JSON of a baseline: {0}")]
+    #[error("not a valid baseline: {0}")]
     Json(#[from] serde_json::Error),
-    #[error("schema {found} is not {SCHEMA}, the one this version reads")]
+    #[error("schema {found} is not supported; this version reads {SCHEMA}")]
     Schema { found: u64 },
 }
 
@@ -109,9 +109,9 @@ mod tests {
     #[test]
     fn what_is_no_baseline_is_told_from_another_version() {
         for (text, part) in [
-            ("", "not the JSON of a baseline: EOF"),
+            ("", "not a valid baseline: EOF"),
             ("{}", "missing field `schema`"),
-            (r#"{ "schema": 2 }"#, "schema 2 is not 1"),
+            (r#"{ "schema": 2 }"#, "schema 2 is not supported"),
             (r#"{ "schema": 1 }"#, "missing field `run_id`"),
         ] {
             let error = Baseline::parse(text).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! What requests felt, by routing mode and by turn: whether conversations find their way home.
+//! Latencies by routing mode and by turn, which show whether conversations hit the cache.
 //!
 //! Over everything since load was started, so that a mode that was switched off stays on the
 //! page beside the one that replaced it. Only answered requests count here, because the mode
@@ -15,10 +15,10 @@ use crate::histogram::Histogram;
 use crate::reading::Answer;
 use crate::samples::Percentiles;
 
-/// Modes that are told apart, the next one among them; all others are unknown.
+/// Most modes that are counted separately; all further ones count as unknown.
 const MODES: usize = 16;
 
-/// Turns that are told apart; the last one also stands for all later ones.
+/// Most turns that are counted separately; the last one also stands for all later ones.
 const TURNS: usize = 16;
 
 /// The mode of requests whose server does not say.
@@ -32,7 +32,7 @@ pub struct ModeFigures {
     pub turns: Vec<TurnNumberFigures>,
 }
 
-/// Of one turn number.
+/// Figures of all requests with one turn number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, TS)]
 pub struct TurnNumberFigures {
     /// From 1. The 16th stands for all later ones too.

@@ -47,7 +47,7 @@ const REFUSAL_BYTES: usize = 64 << 10;
 /// How long a request may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// For the whole answer.
+    /// Longest time for the whole answer.
     pub answer: Duration,
     /// For the next byte of an answer that has begun.
     pub silence: Duration,
@@ -76,7 +76,7 @@ pub struct Client {
 pub struct Exchange {
     /// When sending began.
     pub sent: Moment,
-    /// When it was over.
+    /// When the answer ended or failed.
     pub ended: Moment,
     /// What had come by then, of an answer that failed too.
     pub heard: Heard,
@@ -122,7 +122,7 @@ impl Client {
         &self.target
     }
 
-    /// Sends one turn and reads its answer to the end; `listener` hears of it meanwhile.
+    /// Sends one turn and reads its answer to the end; `listener` gets every event as it arrives.
     pub async fn chat(&self, chat: &Chat<'_>, listener: &mut dyn Listener) -> Exchange {
         let body = chat.body(&self.target);
         let mut request = self.request(Method::POST, "/chat/completions", body.into());
@@ -150,7 +150,7 @@ impl Client {
         }
     }
 
-    /// What is served.
+    /// Lists the models that the server serves.
     pub async fn models(&self) -> Result<Vec<ServedModel>, Failure> {
         let request = self.request(Method::GET, "/models", Bytes::new());
         let asked = async {
@@ -160,7 +160,7 @@ impl Client {
                 _ if !status.is_success() => return Err(refusal(status, &body)),
                 Ok(list) => list,
                 Err(error) => {
-                    let message = format!("/models answered something else: {error}");
+                    let message = format!("/models returned an unexpected answer: {error}");
                     return Err(Failure::new(FailureKind::BrokenStream, message));
                 }
             };
@@ -269,7 +269,7 @@ fn refusal(status: StatusCode, body: &[u8]) -> Failure {
 fn broken(error: &hyper::Error) -> Failure {
     Failure::new(
         FailureKind::BrokenStream,
-        format!("the answer broke off: {error}"),
+        format!("the answer was interrupted: {error}"),
     )
 }
 

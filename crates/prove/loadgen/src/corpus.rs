@@ -14,7 +14,7 @@ use crate::starter::{Starter, Unfit};
 /// Larger files are left out: a conversation begins with one, whole.
 pub const LARGEST_FILE: u64 = 4 << 20;
 
-/// What was found.
+/// The texts that were found, and the files that were skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Corpus {
     /// In order of the files' names.
@@ -37,9 +37,9 @@ impl fmt::Display for LeftOut {
 
 #[derive(Debug, thiserror::Error)]
 pub enum CorpusError {
-    #[error("{name} cannot be read: {error}")]
+    #[error("cannot read {name}: {error}")]
     Unreadable { name: String, error: std::io::Error },
-    #[error("{0} holds no text file")]
+    #[error("{0} has no text files")]
     NoText(String),
     #[error(transparent)]
     Bucket(#[from] bucket::BucketError),
@@ -139,7 +139,7 @@ mod tests {
     fn a_folder_without_a_text_is_refused() {
         for files in [&[][..], &[("empty.txt", &b""[..])]] {
             let error = Corpus::read_folder(folder(files).path()).unwrap_err();
-            assert!(error.to_string().contains("holds no text file"), "{error}");
+            assert!(error.to_string().contains("has no text files"), "{error}");
         }
         let error = Corpus::read_folder(Path::new("/no/such/folder")).unwrap_err();
         assert!(

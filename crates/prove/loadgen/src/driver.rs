@@ -1,11 +1,11 @@
-//! Which turn is due now.
+//! Decides which turn is due now.
 //!
 //! A closed loop: as many conversations as the [`Schedule`] says, each sending its next turn
 //! when the last answer has ended and its user has thought; when one is over, a new one
-//! begins. Or an open one: conversations arrive by themselves, however the others fare. The
-//! driver knows nothing of requests in flight beyond that: it hands out [`TurnPlan`]s and is
-//! told how each ended. Level, script and pace may change at any time; conversations under
-//! way follow from their next turn on.
+//! begins. Or an open one: conversations arrive by themselves, however slow the running ones
+//! are. The driver knows nothing of requests in flight beyond that: it hands out [`TurnPlan`]s
+//! and takes a report of how each ended. Level, script and pace may change at any time; running
+//! conversations follow from their next turn on.
 //!
 //! # Guarantees
 //!
@@ -31,8 +31,8 @@ mod pace;
 #[cfg(test)]
 mod tests;
 
-/// How long a user waits before asking again what was refused or broke off. Clients of real
-/// servers pause too; without it, a full server would be asked for ever within one moment.
+/// How long a user waits before repeating a request that was rejected or interrupted. Clients of
+/// real servers pause too; without it, a full server would be asked forever within one moment.
 pub const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// How a turn ended.
@@ -140,7 +140,7 @@ impl Driver {
         [turn, start, change].into_iter().flatten().min()
     }
 
-    /// Says how the turn under way in a lane ended.
+    /// Says how the current turn in a lane ended.
     pub fn ended(&mut self, lane: usize, ending: Ending, now: Moment) -> Fate {
         let Lane { conversation, turn } = self.lanes[lane];
         let fate = match ending {
@@ -181,7 +181,7 @@ impl Driver {
         self.casting = self.casting.with_script(script);
     }
 
-    /// Sends at most so many turns a second, evenly spaced; `None` for no limit.
+    /// Sends at most so many turns per second, evenly spaced; `None` for no limit.
     pub fn limit_rate(&mut self, per_second: Option<f64>) {
         self.rate.set(per_second);
     }
@@ -192,7 +192,7 @@ impl Driver {
         self.arrivals = per_second.map(|rate| Arrivals::new(rate, self.casting.seed(), now));
     }
 
-    /// Sends nothing until [`resume`](Self::resume); what is under way may end.
+    /// Sends nothing until [`resume`](Self::resume); running requests may finish.
     pub fn pause(&mut self) {
         self.paused = true;
     }
@@ -205,14 +205,14 @@ impl Driver {
         }
     }
 
-    /// Begins anew after [`close`](Self::close). Conversations are not numbered anew.
+    /// Starts again after [`close`](Self::close). Conversations are not renumbered.
     pub fn reopen(&mut self, now: Moment) {
         self.closed = false;
         self.next_start = now;
         self.resume(now);
     }
 
-    /// Sends nothing more; what is under way may end.
+    /// Sends nothing more; running requests may finish.
     pub fn close(&mut self) {
         self.closed = true;
         while let Some(Reverse((_, _, lane))) = self.due.pop() {

@@ -18,7 +18,7 @@ use telemetry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
-/// Answers `GET /metrics` on `listener` for ever. Connections live on `tasks`.
+/// Answers `GET /metrics` on `listener` forever. Connections live on `tasks`.
 pub async fn serve(listener: TcpListener, registry: Registry, clock: Clock, tasks: TaskTracker) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {

@@ -1,7 +1,7 @@
-//! Load: who asks what and when, and what is measured about the answers.
+//! The load generator: which requests are sent when, and what is measured about the answers.
 //!
-//! The crate is a pure core with a thin shell. A [`Driver`] says which turn of which
-//! conversation is to be sent, and is told when an answer ends; it takes time as an argument
+//! The crate is a pure core with a thin shell. A [`Driver`] decides which turn of which
+//! conversation to send, and takes reports of answers that end; it takes time as an argument
 //! and knows nothing of text or of sending. A virtual cluster drives it, and so does the shell
 //! in [`live`], against a server over HTTP, where an answer's bytes with their moments are all
 //! that its figures are made from.
@@ -14,7 +14,7 @@
 //! | [`samples`] | exact percentiles of some thousand values |
 //! | [`histogram`] | percentiles of some million values within 0.05 % |
 //! | [`corpus`], [`starter`], [`follow_up`] | what users say |
-//! | [`reading`] | what a streamed answer says, and when it said it |
+//! | [`reading`] | the content of a streamed answer, and when it arrived |
 //! | [`record`], [`failure`] | what is kept about one request |
 //! | [`rolling`], [`totals`] | the last minute; the whole run |
 //! | [`by_mode`] | TTFT by routing mode and turn |

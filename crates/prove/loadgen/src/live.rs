@@ -2,16 +2,16 @@
 //!
 //! The shell around the pure parts: a [`Driver`] says which turn is due, a task sends it
 //! through the [`Client`](crate::client::Client), and what comes back goes to the figures and
-//! the log. One task owns the conversations; another ranks the last minute once a second, so
+//! the log. One task owns the conversations; another ranks the last minute once per second, so
 //! that sorting never delays a turn.
 //!
 //! # Guarantees
 //!
 //! - **The handle never waits for load.** Snapshots are read from a watch, the log under a
 //!   short lock.
-//! - **A target that goes away is asked again**, once a second for each conversation, and
+//! - **A target that goes away is asked again**, once per second for each conversation, and
 //!   load resumes when it returns.
-//! - **Nothing outlives a stop.** Requests under way are dropped, which closes their streams.
+//! - **Nothing outlives a stop.** Running requests are dropped, which closes their streams.
 
 mod conductor;
 mod measurements;
@@ -63,7 +63,7 @@ pub struct LiveConfig {
     pub sampling_seeds: bool,
     /// Requests that are sent earlier after a start are not part of the totals.
     pub warmup: Duration,
-    /// Unix milliseconds now.
+    /// The current time in Unix milliseconds.
     pub unix_ms: u64,
 }
 
@@ -84,13 +84,13 @@ pub struct LiveParts {
     pub records: Option<RecordSink>,
 }
 
-/// What a load generator can be told.
+/// Commands to a load generator.
 #[derive(Clone, Debug)]
 enum Command {
     Start,
     Pause,
     Resume,
-    /// Send nothing new and let what is under way end.
+    /// Send nothing new and let running requests finish.
     Drain,
     /// End everything now.
     Stop,
@@ -174,7 +174,7 @@ impl LoadGenerator {
         self.order(Command::Resume).await;
     }
 
-    /// Sends nothing more; what is under way may end, and then load is stopped.
+    /// Sends nothing more; running requests may finish, and then load is stopped.
     pub async fn drain(&self) {
         self.order(Command::Drain).await;
     }
@@ -184,14 +184,14 @@ impl LoadGenerator {
         self.order(Command::Stop).await;
     }
 
-    /// Changes what runs.
+    /// Replaces the settings of the running load.
     pub async fn set(&self, settings: Settings) -> Result<(), SettingsError> {
         settings.check()?;
         self.order(Command::Set(Box::new(settings))).await;
         Ok(())
     }
 
-    /// A snapshot a second, and one at each change of phase.
+    /// A snapshot per second, and one at each change of phase.
     pub fn snapshots(&self) -> watch::Receiver<Snapshot> {
         self.snapshots.clone()
     }
@@ -206,7 +206,7 @@ impl LoadGenerator {
         copy.rank()
     }
 
-    /// When the oldest request under way became due.
+    /// When the oldest running request became due.
     pub fn oldest_in_flight(&self) -> Option<Moment> {
         self.shared.measurements.lock().oldest_in_flight
     }
@@ -221,7 +221,7 @@ impl LoadGenerator {
         tokens
     }
 
-    /// Waits until load is stopped and nothing is under way.
+    /// Waits until load is stopped and nothing is running.
     pub async fn stopped(&self) {
         let mut snapshots = self.snapshots();
         while self.shared.measurements.lock().phase != Phase::Stopped {
@@ -237,7 +237,7 @@ impl LoadGenerator {
         self.shared.measurements.lock().totals.clone()
     }
 
-    /// Conversations of late, newest first.
+    /// Recent conversations, newest first.
     pub fn conversations(&self) -> Vec<ConversationSummary> {
         self.shared.log.lock().list(self.shared.clock.now())
     }
@@ -247,7 +247,7 @@ impl LoadGenerator {
         self.shared.log.lock().find(id, self.shared.clock.now())
     }
 
-    /// All conversations of the log with what was said, oldest first.
+    /// All conversations of the log with their text, oldest first.
     pub fn transcripts(&self) -> Vec<Conversation> {
         self.shared.log.lock().all(self.shared.clock.now())
     }
@@ -261,7 +261,7 @@ impl LoadGenerator {
     }
 }
 
-/// Ranks the last minute once a second, and whenever the phase changes.
+/// Ranks the last minute once per second, and whenever the phase changes.
 async fn publish(
     shared: Arc<Shared>,
     snapshots: watch::Sender<Snapshot>,

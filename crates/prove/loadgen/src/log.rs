@@ -1,5 +1,5 @@
-//! The conversations of late, with every word and figure: what a page shows when somebody
-//! wants to see what the load is.
+//! Recent conversations with their text and measurements, for the console's Conversations
+//! pages.
 //!
 //! Bounded by number; the oldest that is over leaves first. All types are an interface of
 //! the web console: fields are added, never renamed.
@@ -50,7 +50,7 @@ pub struct ConversationSummary {
     pub status: ConversationStatus,
     pub turns_answered: u32,
     pub turns_planned: u32,
-    /// Since the Unix epoch.
+    /// Milliseconds since the Unix epoch.
     pub started_ms: u64,
     /// Since the beginning; for one that is over, until its end.
     pub duration_s: f64,
@@ -178,13 +178,13 @@ impl Log {
         }
     }
 
-    /// The list, newest first.
+    /// Summaries of the conversations, newest first.
     pub fn list(&self, now: Moment) -> Vec<ConversationSummary> {
         let newest_first = self.entries.values().rev();
         newest_first.map(|entry| entry.summary(now)).collect()
     }
 
-    /// One conversation with all that was said.
+    /// One conversation with its whole text.
     pub fn find(&self, id: &str, now: Moment) -> Option<Conversation> {
         let entry = self
             .entries

@@ -166,7 +166,7 @@ impl LoadMetrics {
         self.cached_tokens.add(u64::from(details.cached_tokens));
     }
 
-    /// A conversation ended.
+    /// Counts a conversation that ended.
     pub fn conversation(&self, status: &str) {
         let metric = &catalog::LOADGEN_CONVERSATIONS_TOTAL;
         self.registry.counter(metric, &[status]).inc();

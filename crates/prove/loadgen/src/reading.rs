@@ -1,4 +1,4 @@
-//! What one streamed answer says, and when it said it.
+//! The content of one streamed answer, and when it arrived.
 //!
 //! Pure: it is handed the moment of every read and the bytes that the read brought, so the
 //! figures of a request follow from its bytes alone. Who reads them is [`crate::client`].
@@ -34,13 +34,13 @@ use crate::failure::{Failure, FailureKind};
 /// Longest piece of a bad event that a message repeats.
 const QUOTED: usize = 120;
 
-/// A request under way.
+/// Reads the answer to one request.
 #[derive(Debug)]
 pub struct Reading {
     sent: Moment,
     parser: Parser,
     chunks: Vec<Chunk>,
-    /// How many of them have been told.
+    /// How many of them `next_arrival` has returned.
     told: usize,
     text: String,
     usage: Option<Usage>,
@@ -58,7 +58,7 @@ struct Chunk {
     so_far: Option<u32>,
 }
 
-/// What our server, and others, tell beside the answer.
+/// Fields that Homing and other servers add beside the answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Extras {
     pub worker: Option<String>,
@@ -117,7 +117,7 @@ impl Reading {
         }
     }
 
-    /// Takes what one read brought. Returns whether the answer is over, well or badly.
+    /// Takes what one read brought. Returns whether the answer is over, including failures.
     pub fn push(&mut self, at: Moment, bytes: &[u8]) -> bool {
         let mut parser = std::mem::take(&mut self.parser);
         let outcome = parser.push(bytes, |data| self.event(at, data));
@@ -128,7 +128,7 @@ impl Reading {
         self.done || self.failure.is_some()
     }
 
-    /// The next event with content that has not been told yet.
+    /// The next event with content that has not been returned yet.
     pub fn next_arrival(&mut self) -> Option<Arrival> {
         let chunk = *self.chunks.get(self.told)?;
         let before = self.told.checked_sub(1).map(|before| self.chunks[before]);
@@ -148,7 +148,7 @@ impl Reading {
         })
     }
 
-    /// The text so far, for whoever shows an answer in the making.
+    /// The text so far, for pages that show an answer while it arrives.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -168,7 +168,7 @@ impl Reading {
             return Err(Failure::new(FailureKind::BrokenStream, message));
         }
         let Some(usage) = self.usage else {
-            let message = "the server did not say how many tokens it wrote";
+            let message = "the server did not report the number of output tokens";
             return Err(Failure::new(FailureKind::NoUsage, message));
         };
         let tokens = tokens_of(&self.chunks, usage.completion_tokens);

@@ -41,15 +41,15 @@ impl TurnType {
     }
 }
 
-/// One request.
+/// The measurements of one request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 #[ts(optional_fields)]
 pub struct RequestRecord {
-    /// What the server was told: `X-Session-ID`.
+    /// The id that the server got as `X-Session-ID`.
     pub conversation_id: String,
     /// In order of beginning, from 0; the same in every run with the same seed.
     pub conversation: u64,
-    /// From 0.
+    /// The turn's number in its conversation, from 0.
     pub turn: u32,
     /// How many turns the conversation has.
     pub turns: u32,
@@ -58,7 +58,7 @@ pub struct RequestRecord {
     pub attempt: u32,
     /// When the turn should have been sent.
     pub due_s: f64,
-    /// When sending began.
+    /// When sending began, in seconds since the load generator started.
     pub sent_s: f64,
     pub ended_s: f64,
     /// From due to sent: how late the load generator was.
@@ -93,7 +93,7 @@ pub struct RequestRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[ts(optional, type = "ServerTiming")]
     pub server_timing: Option<serde_json::Value>,
-    /// Why the request went to that worker, if the server tells.
+    /// Why the request went to that worker, if the server reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing: Option<Routing>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -41,18 +41,19 @@ pub struct Figures {
 pub struct WindowFigures {
     /// How much time the rates are over: 60, or less at the beginning.
     pub seconds: f64,
-    /// Ended, well or badly.
+    /// Requests that ended, including failures.
     pub requests: u64,
     pub failures: u64,
-    /// Failures in a hundred requests.
+    /// Failures in percent of all requests.
     pub error_pct: Option<f64>,
-    /// Answered requests a second.
+    /// Answered requests per second.
     pub rps: f64,
-    /// Tokens of answers a second.
+    /// Output tokens per second.
     pub tops: f64,
-    /// Prompt tokens in a hundred that the server had cached, as it says itself.
+    /// Cached prompt tokens in percent of all, as the server reports them.
     pub cached_pct: Option<f64>,
-    /// About 1, or what follows from events needs care.
+    /// Tokens per event with content. Figures derived from events, such as ITL, are exact only if
+    /// this is close to 1.
     pub tokens_per_chunk: Option<f64>,
     pub ttft_ms: Figures,
     pub tpot_ms: Figures,
@@ -114,7 +115,7 @@ impl Rolling {
         Arc::clone(&self.flow)
     }
 
-    /// Forgets everything; whoever counts arrivals goes on.
+    /// Clears everything; callers that count arrivals may continue.
     pub fn clear(&mut self) {
         self.flow.clear();
         *self = Self {
@@ -240,7 +241,7 @@ impl Counts {
     }
 }
 
-/// Unranked samples.
+/// A copy of the samples, from which percentiles are computed outside the lock.
 #[derive(Debug)]
 pub struct RollingCopy {
     seconds: f64,

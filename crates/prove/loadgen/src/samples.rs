@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-/// Some durations.
+/// A collection of measured durations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Samples {
     nanos: Vec<u64>,
@@ -22,7 +22,7 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// In another unit.
+    /// Multiplies every percentile by `factor`, to change the unit.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         Self {

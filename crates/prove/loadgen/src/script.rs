@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use contract::random::{mix, unit};
 
-/// Separates the draws.
+/// Salts that make the random draws of one conversation independent of each other.
 const TURNS: u64 = 1;
 const STARTER: u64 = 2;
 const STARTER_LENGTH: u64 = 3;
@@ -29,7 +29,7 @@ pub struct Script {
     pub follow_up_tokens: RangeInclusive<u32>,
     /// Between an answer's end and the next turn.
     pub think_time: RangeInclusive<Duration>,
-    /// Longest answer.
+    /// Longest answer, in tokens.
     pub max_tokens: u32,
 }
 
@@ -59,7 +59,7 @@ pub struct TurnPlan {
     pub lane: usize,
     /// Counts from 0 in order of beginning.
     pub conversation: u64,
-    /// Counts from 0.
+    /// The turn's number in its conversation, from 0.
     pub turn: u32,
     /// How many turns the conversation has.
     pub turns: u32,

@@ -13,7 +13,7 @@ use crate::script::{Popularity, Script, Starters};
 const MOST_CONVERSATIONS: u32 = 100_000;
 
 /// The knobs of a load generator. Everything applies at once: to the level now, to a
-/// conversation under way from its next turn on.
+/// running conversation from its next turn on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -27,9 +27,9 @@ pub struct Settings {
     pub max_tokens: u32,
     /// Conversations that begin in a second while there are too few; 0 for all at once.
     pub starts_per_second: f64,
-    /// At most so many requests a second; `null` for no limit.
+    /// At most so many requests per second; `null` for no limit.
     pub max_requests_per_second: Option<f64>,
-    /// Opens the loop: so many conversations arrive in a second, however the others fare.
+    /// Open loop: conversations that arrive per second, however slow the running ones are.
     pub arrivals_per_second: Option<f64>,
 }
 
@@ -52,13 +52,13 @@ impl Default for Settings {
 pub enum SettingsError {
     #[error("concurrency is at most {MOST_CONVERSATIONS}")]
     Concurrency,
-    #[error("turns must be at least 1 and not run backwards")]
+    #[error("turns must be at least 1, and the range must not be reversed")]
     Turns,
-    #[error("think_time_s must be seconds from 0 to 3600 and not run backwards")]
+    #[error("think_time_s must be from 0 to 3600 seconds, and the range must not be reversed")]
     ThinkTime,
     #[error("max_tokens must be at least 1")]
     MaxTokens,
-    #[error("rates must be above 0 and at most 100000 a second")]
+    #[error("rates must be above 0 and at most 100000 per second")]
     Rate,
 }
 

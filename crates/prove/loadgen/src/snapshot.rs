@@ -1,4 +1,4 @@
-//! What a console shows of a running load generator, once a second.
+//! What a console shows of a running load generator, once per second.
 //!
 //! An interface: fields are added, never renamed. A figure that does not exist is `null`.
 
@@ -12,7 +12,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::rolling::WindowFigures;
 use crate::settings::Settings;
 
-/// Whether load is on.
+/// The state of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
@@ -20,7 +20,7 @@ pub enum Phase {
     Running,
     /// Nothing new is sent; conversations wait.
     Paused,
-    /// Nothing new is sent; requests under way may end, and then it is stopped.
+    /// Nothing new is sent; running requests may finish, and then it is stopped.
     Draining,
 }
 
@@ -36,7 +36,7 @@ pub struct Snapshot {
     pub workload: WorkloadSummary,
     pub settings: Settings,
     pub conversations: ConversationCounts,
-    /// The last minute.
+    /// Figures of the last minute.
     pub window: WindowFigures,
     /// TTFT by routing mode and turn since load was last started.
     #[serde(default)]
@@ -51,7 +51,7 @@ pub struct Snapshot {
 pub struct TargetSummary {
     pub url: String,
     pub model: String,
-    /// Who writes follow-ups: a model's address, or nothing for the built-in questions.
+    /// Address of the model that writes follow-ups; `null` with the built-in questions.
     pub user_model: Option<String>,
 }
 
@@ -85,7 +85,7 @@ pub struct ConversationCounts {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, TS)]
 pub struct TotalCounts {
-    /// Ended, well or badly.
+    /// Requests that ended, including failures.
     pub requests: u64,
     pub failures: u64,
     #[ts(type = "{ [kind in string]: number }")]

@@ -18,7 +18,7 @@ const CLOSINGS: [&str; 5] = [
     "What are the most important figures and limits in this text, and where do they come from?",
 ];
 
-/// One text.
+/// One text that conversations begin with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Starter {
     pub title: Arc<str>,

@@ -17,7 +17,7 @@ use crate::samples::Samples;
 /// Figures of all requests that were sent after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
-    /// Ended, well or badly.
+    /// Requests that ended, including failures.
     pub requests: u64,
     pub failures: BTreeMap<FailureKind, u64>,
     pub ttft: Samples,
@@ -37,7 +37,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// A request ended.
+    /// Records a request that ended.
     pub fn observe(&mut self, exchange: &Exchange, turn_type: TurnType, lag: Duration) {
         self.requests += 1;
         self.lag.push(lag);
@@ -84,12 +84,12 @@ impl Totals {
         }
     }
 
-    /// Answered requests a second.
+    /// Answered requests per second.
     pub fn requests_per_second(&self) -> f64 {
         self.rate(self.requests - self.failed())
     }
 
-    /// Tokens of answers a second.
+    /// Output tokens per second.
     pub fn tokens_per_second(&self) -> f64 {
         self.rate(self.output_tokens)
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::client::{Chat, Client, Message, Patience, Role};
 
-/// Longest question.
+/// Longest question, in tokens.
 const MAX_TOKENS: u32 = 100;
 
 /// How long to wait for a question.
@@ -33,7 +33,7 @@ impl UserModel {
         Self { client }
     }
 
-    /// Where it is asked.
+    /// The address of its server.
     pub fn url(&self) -> String {
         self.client.target().base().to_string()
     }

@@ -1,4 +1,4 @@
-//! The file formats of the published demo's tools, for whoever has programs that read them.
+//! The file formats of the published demo's tools, for programs that read them.
 //!
 //! The formats are theirs, the numbers are not: percentiles are of all requests of a run,
 //! the median of the runs, where the originals averaged snapshots and then sweeps. A run in virtual

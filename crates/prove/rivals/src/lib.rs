@@ -7,7 +7,7 @@
 //! # How far the comparison is fair
 //!
 //! - **Books and index are ours.** Every rule sees counters that are exact at every moment
-//!   and the index that `kv` sees, requests under way included. Many of these systems poll
+//!   and the index that `kv` sees, running requests included. Many of these systems poll
 //!   their engines or guess from what they have routed; here none of that blurs the rule.
 //! - **Published defaults, not tuned.** `kv`'s own constants were chosen on these workloads.
 //! - **No queue in front of the workers.** A rule's choice is final, and a request that finds

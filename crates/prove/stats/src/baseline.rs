@@ -11,7 +11,7 @@ use crate::figures::{Figures, figure};
 /// Separates these hashes from others.
 const RUN: u64 = 0xba5e;
 
-/// Puts the cells of a sweep in order of level. `source` says for people how it came about.
+/// Puts the cells of a sweep in order of level. `source` describes how it was computed.
 pub fn baseline(about: &About, cells: &[CellSummary], source: &str, created_ms: u64) -> Baseline {
     let levels: BTreeSet<u32> = cells.iter().filter_map(|cell| cell.concurrency).collect();
     let levels = levels.into_iter().map(|concurrency| BaselineLevel {

@@ -53,9 +53,9 @@ pub struct CellSummary {
     /// With failed requests as infinitely slow.
     pub adjusted_ttft_ms: Figures,
     pub adjusted_e2e_s: Figures,
-    /// Output tokens a second.
+    /// Output tokens per second.
     pub tops: f64,
-    /// Completed requests a second.
+    /// Completed requests per second.
     pub rps: f64,
     /// Requests a second that meet the objectives by themselves, and in hundredths of all.
     pub goodput_rps: Option<f64>,
@@ -107,7 +107,7 @@ pub struct SpeculationSummary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Guard {
     pub kind: GuardKind,
-    /// For people.
+    /// An explanation, to be displayed.
     pub detail: String,
 }
 

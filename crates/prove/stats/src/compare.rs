@@ -117,7 +117,7 @@ struct Row {
 /// Why there are no such measurements.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasurementsError {
-    #[error("no measurements `{name}`; there are {}", known.join(", "))]
+    #[error("no measurements `{name}`; available: {}", known.join(", "))]
     Unknown {
         name: String,
         known: Vec<&'static str>,
@@ -254,7 +254,7 @@ impl Comparison {
             .count()
     }
 
-    /// For people: simulated, measured and error of every figure.
+    /// A text table: simulated, measured and error of every figure.
     pub fn table(&self) -> String {
         let mut table = format!(
             "Simulated / {} measurement, error in % (hit rate: in points); * is beyond the tolerance\n\n{:<13} {:>4}",

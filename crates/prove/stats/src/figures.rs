@@ -66,7 +66,7 @@ impl Figures {
         Self::from_shares(|share| gaps.percentile(share).map(|seconds| seconds * 1e3))
     }
 
-    /// From whoever knows the value of a share.
+    /// Builds the percentiles from a function that returns the value at a share.
     pub fn from_shares(mut at: impl FnMut(f64) -> Option<f64>) -> Self {
         let [p50, p90, p95, p99] = SHARES.map(|share| at(share).and_then(figure));
         Self { p50, p90, p95, p99 }
@@ -280,7 +280,7 @@ pub fn tokens_within(record: &RequestRecord, begin_s: f64, end_s: f64) -> f64 {
     f64::from(tokens) * inside.max(0.0) / took
 }
 
-/// How long a request waited in the router and in the engine, if the server told.
+/// How long a request waited in the router and in the engine, if the server reported it.
 pub fn queue_ms(record: &RequestRecord) -> Option<f64> {
     let in_router = record.routing.as_ref().map(|routing| routing.queued_ms);
     let timing = record.server_timing.as_ref();

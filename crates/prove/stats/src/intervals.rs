@@ -33,8 +33,8 @@ use crate::student::{holm, left_out, two_sided};
 /// Fewer runs of a cell have no intervals and no verdicts: of five, all are on one side of the
 /// truth in 2 of 32 cases, which is more than 5 %.
 pub const NEEDED_RUNS: usize = 6;
-/// What lies outside of an interval at most, on both sides together; and what may be called
-/// significant by chance, in a whole report.
+/// Error rate: the probability that a value lies outside its interval, on both sides together;
+/// and the probability that a whole report has a false positive.
 const OUTSIDE: f64 = 0.05;
 /// Below this share of a figure a difference is rounding.
 const ROUNDING: f64 = 1e-9;
@@ -156,7 +156,7 @@ impl Verdict {
         }
     }
 
-    /// For people.
+    /// The verdict in words.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Better => "better",

@@ -136,7 +136,7 @@ pub enum RawError {
         line: usize,
         source: serde_json::Error,
     },
-    #[error("{}: schema {found} is not {SCHEMA}, the one this version reads", path.display())]
+    #[error("{}: schema {found} is not supported; this version reads {SCHEMA}", path.display())]
     Schema { path: PathBuf, found: u32 },
 }
 

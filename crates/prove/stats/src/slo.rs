@@ -1,8 +1,8 @@
 //! The highest load under which latency objectives hold.
 //!
 //! An objective is a percentile that must not exceed a time. A cell holds if it meets every
-//! objective and no request of it failed: an error is no fast answer. The headline of a mode
-//! is the highest level that holds, told together with lower levels that do not, because
+//! objective and no request of it failed: an error is not a fast answer. The headline of a mode
+//! is the highest level that holds, reported with the lower levels that do not, because
 //! nothing guarantees that a higher load is always worse: a level that happens to fit the
 //! number of workers may hold where a lower one does not.
 //!
@@ -287,7 +287,7 @@ impl SloSummary {
         summary
     }
 
-    /// For people, under the table.
+    /// The lines printed under the table.
     pub fn lines(&self) -> String {
         let mut text = format!("Highest level with {}:\n", self.objectives);
         for (mode, highest) in &self.highest {

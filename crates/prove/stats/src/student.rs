@@ -55,9 +55,9 @@ pub(crate) fn left_out(count: usize, outside: f64) -> Option<usize> {
     found
 }
 
-/// Holm's adjustment: each p against as many as are left, the smallest first. Whoever calls
-/// those at most 0.05 significant is wrong about even one of them in at most one report of
-/// twenty, however the questions depend on each other.
+/// Holm's adjustment: each p against as many as are left, the smallest first. If those of at
+/// most 0.05 are called significant, at most one report in twenty has even one false positive,
+/// however the questions depend on each other.
 pub(crate) fn holm(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&left, &right| values[left].total_cmp(&values[right]));

@@ -1,7 +1,7 @@
 //! What a sweep comes to: the figures of every cell, how sure they are, and what follows.
 //!
-//! Computed from raw cells and nothing else, so whoever has those gets the same summary, byte
-//! for byte. `summary.json` is an interface: fields are added, never renamed. A figure that
+//! Computed from raw cells and nothing else, so the same cells give the same summary, byte for
+//! byte. `summary.json` is an interface: fields are added, never renamed. A figure that
 //! does not exist (the percentile of no sample) is `null`, never 0.
 
 use std::collections::BTreeSet;
@@ -76,7 +76,7 @@ impl Summary {
 }
 
 impl Summary {
-    /// Whether any mode was compared with the first and told better, worse or neither.
+    /// Whether any mode was compared with the first and judged better, worse or neither.
     pub fn has_verdicts(&self) -> bool {
         let mut all = self.differences.iter();
         all.any(|one| one.verdict != Verdict::NotEnoughRuns)

@@ -84,7 +84,7 @@ impl Summary {
         csv
     }
 
-    /// For people.
+    /// The summary as a text table.
     pub fn table(&self) -> String {
         let mut table = self.table_head();
         for cell in &self.cells {

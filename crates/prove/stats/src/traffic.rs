@@ -22,7 +22,7 @@ pub struct Traffic {
     pub inflight_spread: Spread,
     /// The most that one worker had in flight.
     pub inflight_max: u32,
-    /// How long requests waited in the router and in the engine; `null` if nobody told.
+    /// How long requests waited in the router and in the engine; `null` if it was not reported.
     pub queue_ms: Figures,
     pub queue_ms_max: Option<f64>,
     /// The mean wait of the worker with the longest over that of the one with the shortest.

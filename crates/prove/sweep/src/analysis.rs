@@ -1,4 +1,4 @@
-//! From a folder's raw cells to everything that is told about them.
+//! Computes every result of a sweep from the raw cells in its folder.
 //!
 //! Levels are taken one after the other on each thread, since a level's modes are compared
 //! with each other and no level needs another: however long a sweep was, only a few levels

@@ -25,7 +25,7 @@ use stats::raw::{CellName, RawCell, RawError, write_whole};
 pub enum FolderError {
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("{} holds no sweep: {problem}", path.display())]
+    #[error("{} does not hold a sweep: {problem}", path.display())]
     NoSweep { path: PathBuf, problem: String },
     #[error(
         "output: {} holds a sweep of another plan (its {field} differs); \
@@ -110,7 +110,10 @@ impl Folder {
         let Written { plan, .. } =
             serde_json::from_str(&text).map_err(|error| no_sweep(format!("plan.json: {error}")))?;
         if plan.schema != SCHEMA {
-            let problem = format!("plan.json: schema {} is not {SCHEMA}", plan.schema);
+            let problem = format!(
+                "plan.json: schema {} is not supported; this version reads {SCHEMA}",
+                plan.schema
+            );
             return Err(no_sweep(problem));
         }
         Ok(Self {

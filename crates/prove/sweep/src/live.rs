@@ -2,7 +2,7 @@
 //!
 //! One run after the other: switch the mode and see that it is in force, empty the caches, warm
 //! up until load is steady, measure, keep the load on until the last measured answer has ended,
-//! then let what is under way end and wait until the server is idle. Load stays on after the
+//! then let running requests finish and wait until the server is idle. Load stays on after the
 //! window because answers that end into a silence are faster than those that do not.
 //!
 //! | module | what it does |
@@ -62,12 +62,12 @@ pub struct LiveRun<'a> {
     pub clock: Clock,
     /// Unix milliseconds now.
     pub unix_ms: fn() -> u64,
-    /// Once cancelled, the run under way is given up and no other is begun.
+    /// Once cancelled, the current run is cancelled and no other is begun.
     pub stop: CancellationToken,
     pub watcher: Box<dyn FnMut(News<'_>) + 'a>,
 }
 
-/// What happens, for whoever watches.
+/// Progress events of a sweep.
 #[derive(Clone, Copy, Debug)]
 pub enum News<'a> {
     /// A run begins, with how many are left including it.
@@ -165,7 +165,7 @@ impl LiveRun<'_> {
             oldest.is_none_or(|oldest| oldest >= end) || clock.now() >= deadline
         })
         .await;
-        // What is under way may end, so that both sides have counted the same requests.
+        // Running requests may finish, so that both sides have counted the same requests.
         generator.drain().await;
         self.look_until(&generator, |generator| {
             generator.oldest_in_flight().is_none() || clock.now() >= deadline + patience
@@ -253,7 +253,10 @@ impl LiveRun<'_> {
             Starters::Unique => (self.starters.len(), true),
         };
         if pool > self.starters.len() {
-            let problem = format!("{pool} texts are needed and {} there", self.starters.len());
+            let problem = format!(
+                "{pool} texts are needed, but only {} are available",
+                self.starters.len()
+            );
             let field = "workload";
             return Err(PlanError { field, problem }.into());
         }
@@ -290,7 +293,7 @@ impl LiveRun<'_> {
         steady
     }
 
-    /// Looks once a second, shows what it sees, and goes on when `is_over`.
+    /// Looks once per second, shows what it sees, and goes on when `is_over`.
     async fn look_until(
         &mut self,
         generator: &LoadGenerator,

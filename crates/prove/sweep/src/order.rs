@@ -1,8 +1,8 @@
-//! In which order cells are run.
+//! The order in which cells are run.
 //!
 //! A deployment drifts: it warms up, its neighbours get busy. If one mode is always measured
-//! first, the drift is counted as its own. So cells are shuffled by default; whoever pays for
-//! each switch of the mode groups them, and the report says so.
+//! first, the drift is counted as its own. So cells are shuffled by default; where a switch of
+//! the mode is expensive they can be grouped, and the report says so.
 
 use std::str::FromStr;
 
@@ -106,7 +106,7 @@ impl FromStr for Order {
         let found = Self::ALL.iter().find(|(known, _)| *known == name);
         found.map(|&(_, order)| order).ok_or_else(|| {
             let known = Self::ALL.map(|(name, _)| name).join(", ");
-            format!("no order `{name}`; there are {known}")
+            format!("no order `{name}`; available: {known}")
         })
     }
 }

@@ -78,7 +78,7 @@ pub enum Testbed {
 }
 
 impl Testbed {
-    /// For people.
+    /// A description, to be displayed.
     pub fn name(&self) -> &str {
         match self {
             Self::Virtual { .. } | Self::Story { .. } => VIRTUAL,
@@ -133,7 +133,7 @@ impl Plan {
 }
 
 impl fmt::Display for Plan {
-    /// One line for people.
+    /// The plan in one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let levels: Vec<String> = self.levels.iter().map(u32::to_string).collect();
         write!(

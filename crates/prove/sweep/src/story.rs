@@ -1,7 +1,7 @@
 //! Four stages side by side, each with one optimisation more: the story of the demo.
 //!
-//! A stage is told like a mode, because that is what changes between the columns of a report;
-//! but beside the router's mode it has its own engine. On simulated workers the three engines
+//! A stage is reported like a mode, because that is what changes between the columns of a
+//! report; but beside the router's mode it has its own engine. On simulated workers the engines
 //! are three profiles of one GPU. Anywhere else, a stage is whatever a command deploys under
 //! its name.
 
@@ -17,7 +17,7 @@ pub struct Stage {
     pub profile: String,
 }
 
-/// The story on one H200 a worker.
+/// The story on one H200 per worker.
 pub fn stages() -> Vec<Stage> {
     let stages = [
         ("round-robin", "round-robin", "h200-llama-70b-fp8"),

@@ -1,9 +1,8 @@
-//! Requests that have one answer, and which endpoint gets them.
+//! Unary requests, and the choice of the endpoint.
 //!
-//! All calls go to one endpoint until it fails; then the next one is it, for everybody who
-//! shares the client. Every request here may be sent twice without harm, so a failed one is
-//! tried at each endpoint once. Waiting and trying again later is the caller's matter:
-//! [`Watch`](crate::Watch) and [`Lease`](crate::Lease) do it.
+//! All calls go to one endpoint until it fails; then all users of the client switch to the next
+//! one. Every request here is idempotent, so a failed one is tried at each endpoint once. The
+//! caller retries later: [`Watch`](crate::Watch) and [`Lease`](crate::Lease) do.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -197,10 +196,10 @@ mod tests {
     #[tokio::test]
     async fn addresses_are_checked_before_anything_is_sent() {
         let error = |addresses: &[&str]| Etcd::connect(addresses).unwrap_err().to_string();
-        assert_eq!(error(&[]), "`` is no address of etcd: none given");
+        assert_eq!(error(&[]), "`` is not an etcd address: none given");
         assert_eq!(
             error(&["http://a:2379", "a:2379"]),
-            "`a:2379` is no address of etcd: it must begin with http://"
+            "`a:2379` is not an etcd address: it must begin with http://"
         );
         assert!(Etcd::connect(&["http://localhost:2379 "]).is_ok());
     }

@@ -2,15 +2,15 @@
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("`{address}` is no address of etcd: {detail}")]
+    #[error("`{address}` is not an etcd address: {detail}")]
     Address { address: String, detail: String },
     /// No endpoint answered; later one may.
-    #[error("etcd cannot be reached: {detail}")]
+    #[error("etcd is unreachable: {detail}")]
     Unreachable { detail: String },
     /// The lease under which the key was to live is over; only a new one helps.
-    #[error("the lease is over")]
+    #[error("the lease has expired")]
     LeaseOver,
     /// etcd understood and will not.
-    #[error("etcd refused: {detail}")]
+    #[error("etcd rejected the request: {detail}")]
     Refused { detail: String },
 }

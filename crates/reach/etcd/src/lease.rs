@@ -2,7 +2,7 @@
 //!
 //! A task renews it three times per time to live. Whether it is lost is etcd's word alone:
 //! while etcd cannot be reached the lease may well live on (a new leader extends all leases),
-//! and nothing could be registered anew anyway.
+//! and nothing could be registered again anyway.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ impl Lease {
         LeaseId(self.id)
     }
 
-    /// Returns once etcd says that the lease is over: its keys are gone.
+    /// Returns once the etcd lease has expired: its keys are gone.
     pub async fn lost(&self) {
         self.lost.cancelled().await;
     }
@@ -121,12 +121,12 @@ impl Renewal {
                     false
                 }
                 Ok(false) => {
-                    warn!(lease = self.id, "etcd says that the lease is over");
+                    warn!(lease = self.id, "the etcd lease has expired");
                     self.lost.cancel();
                     return;
                 }
                 Err(error) => {
-                    warn!(lease = self.id, %error, "lease not renewed; trying again");
+                    warn!(lease = self.id, %error, "cannot renew the lease; retrying");
                     true
                 }
             };
@@ -165,7 +165,7 @@ impl Renewal {
             .call(|channel| async move { LeaseClient::new(channel).lease_revoke(request).await })
             .await;
         if let Err(error) = answer {
-            debug!(lease = self.id, %error, "lease not given back; it runs out by itself");
+            debug!(lease = self.id, %error, "cannot revoke the lease; it will expire");
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::{KeyValue, end_of};
 /// What a [`Watch`] tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// All there is. What was told before and is not in it is gone.
+    /// All keys that exist. A key of an earlier update that is not in it is gone.
     Snapshot(Vec<KeyValue>),
     Put(KeyValue),
     Deleted(Vec<u8>),
@@ -105,7 +105,7 @@ impl Watch {
             Ok(None) => "the stream ended".to_owned(),
             Err(status) => status.message().to_owned(),
         };
-        debug!(watch = ?self, broken, "watch broke; listing again");
+        debug!(watch = ?self, broken, "watch interrupted; listing again");
         let connecting = connect(self.etcd.clone(), self.prefix.clone());
         self.state = State::Connecting(Box::pin(connecting));
     }
@@ -126,7 +126,7 @@ async fn connect(etcd: Etcd, prefix: Vec<u8>) -> (Vec<KeyValue>, Streaming<Watch
     loop {
         match try_connect(&etcd, &prefix).await {
             Ok(connected) => return connected,
-            Err(error) => warn!(%error, "etcd cannot be watched; trying again"),
+            Err(error) => warn!(%error, "cannot watch etcd; retrying"),
         }
         backoff.wait().await;
     }

@@ -30,11 +30,11 @@ pub use watch::{Objects, Selection, follow};
 #[derive(Debug, thiserror::Error)]
 pub enum KubernetesError {
     #[error(
-        "found no way to the API server of Kubernetes: looked for a kubeconfig (KUBECONFIG, then ~/.kube/config) \
+        "found no configuration for the Kubernetes API server: looked for a kubeconfig (KUBECONFIG, then ~/.kube/config) \
          and for a pod's account (KUBERNETES_SERVICE_HOST and /var/run/secrets/kubernetes.io/serviceaccount)"
     )]
     NotConfigured(#[source] Box<InferConfigError>),
-    #[error("cannot use what is configured for the API server of Kubernetes")]
+    #[error("the configuration for the Kubernetes API server is invalid")]
     Unusable(#[source] Box<kube::Error>),
 }
 

@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::discovery::v1::Endpoint;
 
-/// A Service may be told to publish pods that are not ready, and those that end are then called
-/// ready too; so both are looked at.
+/// A Service can be configured to publish pods that are not ready; terminating pods are then
+/// marked ready too, so both conditions are checked.
 pub fn is_ready(endpoint: &Endpoint) -> bool {
     let Some(conditions) = &endpoint.conditions else {
         return true;

@@ -135,7 +135,7 @@ impl StandIn {
         stopped.await.unwrap();
     }
 
-    /// Hangs up on whoever comes, once, as a server that is not up yet.
+    /// Closes the next connection, as a server that is not up yet.
     pub async fn turn_away(&self) {
         let _ = listen(self.address).accept().await;
     }

@@ -70,7 +70,7 @@ enum Trouble {
     Refused(Box<Status>),
     #[error("the server does not answer")]
     Silent(#[from] tokio::time::error::Elapsed),
-    #[error("nobody wants to know any more")]
+    #[error("the subscriber is gone")]
     NobodyListens,
 }
 
@@ -92,7 +92,7 @@ where
                 Err(error @ (Trouble::Api(_) | Trouble::Refused(_) | Trouble::Silent(_))) => {
                     let what = &self.selection.what;
                     if !std::mem::replace(&mut complained, true) {
-                        warn!(what, %error, "cannot watch at Kubernetes; trying on");
+                        warn!(what, %error, "cannot watch Kubernetes; retrying");
                     }
                 }
             }
@@ -112,7 +112,7 @@ where
             .map(|object| (object.name_any(), object));
         let known: Objects<K> = named.collect();
         if known.is_empty() {
-            info!(what, "Kubernetes has none");
+            info!(what, "Kubernetes lists none");
         }
         self.say(&known).await?;
         tokio::time::timeout(WATCH + ANSWER, self.watch(&version, known)).await?

@@ -47,7 +47,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Answers are many small frames, and h2 ends a connection when too many of them lie unread,
 /// by half of this and some 230 bytes a frame: here after 280,000, which is half a minute of
-/// 10,000 tokens a second, should this process stand still for so long. Memory stays bounded
+/// 10,000 tokens per second, should this process stand still for so long. Memory stays bounded
 /// by what the requests asked for.
 const CONNECTION_WINDOW: u32 = 128 << 20;
 /// Messages to the worker that may wait.
@@ -374,12 +374,12 @@ impl Session {
                     Ok(None) => return CLOSED,
                     Err(status) => {
                         debug!(address = self.address, %status, "session");
-                        return "its connection broke";
+                        return "its connection was lost";
                     }
                 },
                 _ = beats.tick() => {
                     if silence.is_too_long() {
-                        return "it fell silent";
+                        return "it stopped responding";
                     }
                     self.tell();
                     self.pass_heads_on();

@@ -31,7 +31,7 @@ pub enum EventError {
     Zmq(String),
     #[error("gRPC: {0}")]
     Grpc(String),
-    #[error("the worker publishes over NATS, and this frontend was not told where it is")]
+    #[error("the worker publishes over NATS: set --nats on this frontend")]
     NoNats,
 }
 
@@ -144,7 +144,7 @@ impl Inlet {
                 sequence
             }
             Err(error) => {
-                debug!(worker = %self.from.worker, %error, "event refused");
+                debug!(worker = %self.from.worker, %error, "event rejected");
                 self.metrics.refused_event(error.reason());
                 None
             }

@@ -23,7 +23,7 @@ pub struct Leases {
 
 #[derive(Clone, Copy, Debug)]
 struct Tenant {
-    /// What it was told last.
+    /// The latest lease that was sent to it.
     granted: Lease,
     /// The largest that it may still act on.
     counted: u32,
@@ -72,7 +72,7 @@ impl Leases {
             return;
         };
         tenant.load = load;
-        // By number: a lease of the same size may have been told twice, with a larger one
+        // By number: a lease of the same size may have been sent twice, with a larger one
         // between them that is still on its way.
         if load.lease == Some(tenant.granted.number) {
             let most = tenant.granted.slots.max(load.in_flight);
@@ -86,11 +86,11 @@ impl Leases {
         loads.map(|(id, tenant)| (*id, tenant.load)).collect()
     }
 
-    /// Divides the slots anew. Returns the leases that changed, to be told.
+    /// Divides the slots again. Returns the leases that changed, to be sent.
     pub fn divide(&mut self) -> Vec<(FrontendId, Lease)> {
         let wanted = self.shares();
         let mut changed = Vec::new();
-        // First whoever gives, then whoever takes: nothing is taken that is not free.
+        // First those that give, then those that take: only free slots are taken.
         for (id, tenant) in &mut self.tenants {
             let under_way = tenant.load.in_flight.min(tenant.granted.slots);
             let share = wanted[id].max(under_way);
@@ -170,13 +170,13 @@ mod tests {
         leases.tenants[&FrontendId(frontend)].granted.slots
     }
 
-    /// Who was told how many.
+    /// The slots that each frontend was sent.
     fn told(changed: Vec<(FrontendId, Lease)>) -> Vec<(u64, u32)> {
         let told = changed.into_iter();
         told.map(|(id, lease)| (id.0, lease.slots)).collect()
     }
 
-    /// A report of a frontend that obeys what it was told last.
+    /// A report of a frontend that obeys its latest lease.
     fn obeys(leases: &mut Leases, frontend: u64, in_flight: u32, waiting: u32) {
         let number = leases.tenants[&FrontendId(frontend)].granted.number;
         leases.report(FrontendId(frontend), load(in_flight, waiting, number));

@@ -27,7 +27,7 @@
 //!
 //! # Guarantees
 //!
-//! - **Silence is noticed.** Each side hears from the other several times a second; a worker
+//! - **Silence is noticed.** Each side hears from the other several times per second; a worker
 //!   that falls silent is gone after [`connect::SILENCE`], and every stream from it ends with
 //!   an error, so that requests move on. Our own sleep is not their silence.
 //! - **Lost events cost hits, never answers.** A gap is repaired by a snapshot over the

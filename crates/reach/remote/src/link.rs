@@ -1,4 +1,4 @@
-//! The way to a worker on another machine.
+//! Sends requests to a worker on another machine.
 //!
 //! A link lives as long as its connection's session: once the worker is known to be gone,
 //! every stream of it ends with an error, also those whose connection has not noticed yet.

@@ -1,4 +1,4 @@
-//! What a worker says it is, and whether a frontend can use it.
+//! A worker's description of itself, and whether a frontend can use it.
 //!
 //! The same JSON text stands in etcd for people to read and is sent to every frontend that
 //! attaches, so there is one description and no second truth. A frontend that expects

@@ -2,13 +2,13 @@
 //!
 //! Three kinds of work, and each has a task: the pump takes what the engine tells and hands it
 //! to the event plane; a session per frontend exchanges beats, leases and loads; the divider
-//! divides the slots anew a few times a second. Requests run on their calls and need no task:
+//! divides the slots again a few times per second. Requests run on their calls and need no task:
 //! a call asks the engine's stream when its connection has room, and a call that breaks off
 //! drops the stream, which cancels the request.
 //!
 //! # Ends
 //!
-//! - **Drain.** Frontends are told, nothing new is taken, running requests finish.
+//! - **Drain.** Frontends are notified, nothing new is taken, running requests finish.
 //! - **The engine stops.** Its feed ends, sessions end, and frontends look for others.
 //! - **A frontend falls silent.** Its leases are free; its requests end with its connection.
 
@@ -46,7 +46,7 @@ use crate::wire::worker_server::{Worker, WorkerServer};
 
 /// Envelopes that a frontend on the direct plane may lag behind.
 const PACKETS: usize = 4096;
-/// How often slots are divided anew and loads told to all.
+/// How often slots are divided again and loads sent to all.
 const DIVIDE_EVERY: Duration = Duration::from_millis(50);
 /// So many of these pass before status and loads are said again although nothing has changed. Brokers
 /// keep nothing, so a frontend that began to listen a moment too late hears them then.
@@ -80,8 +80,8 @@ struct Shared {
     config: ServeConfig,
     link: Arc<dyn WorkerLink>,
     leases: Mutex<Leases>,
-    /// What each frontend is lent, to be told by its session. Only the latest counts, so none
-    /// can be lost on the way there.
+    /// The lease of each frontend, to be sent by its session. Only the latest counts, so none can
+    /// be lost on the way there.
     sessions: Mutex<BTreeMap<FrontendId, Latest>>,
     packets: broadcast::Sender<Bytes>,
     publisher: Publisher,
@@ -185,7 +185,7 @@ impl Shared {
         }
     }
 
-    /// Divides the slots anew, and tells whose lease has changed.
+    /// Divides the slots again, and tells whose lease has changed.
     fn divide(&self) {
         // Both at once, so that no lease reaches a session that has taken another's place.
         let sessions = self.sessions.lock();

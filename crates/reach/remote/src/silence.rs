@@ -1,16 +1,16 @@
-//! How long the other side has said nothing, in beats that we lived through.
+//! How long the other side has sent nothing, counted in heartbeats of this process.
 //!
-//! The clock on the wall goes on while this process is stopped, starved or swapped out. Who
-//! measures silence by it wakes up and blames the other side for its own sleep, although
-//! everything that was said meanwhile lies in its sockets, unread. So silence is counted in
-//! beats of our own: however many passed while we slept, waking up is one beat, and before the
-//! next one what has arrived is read.
+//! The wall clock advances while this process is stopped, starved or swapped out. Silence
+//! measured by it would blame the other side for a pause of this one, although everything that
+//! was sent in the meantime lies unread in its sockets. So silence is counted in this process's
+//! own heartbeats: however many were missed during a pause, waking up is one heartbeat, and
+//! before the next one everything that has arrived is read.
 
 use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior};
 
-/// How often each side shows that it is there.
+/// How often each side sends a heartbeat.
 pub(crate) const BEAT: Duration = Duration::from_millis(250);
 
 /// Our own beats. Those that we slept through are left out.

@@ -1,4 +1,4 @@
-//! Questions and any number of answers to each.
+//! Requests with any number of answers each.
 
 use crate::Message;
 use crate::codec::Kind;

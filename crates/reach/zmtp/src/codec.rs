@@ -49,11 +49,11 @@ impl Kind {
 pub enum Violation {
     #[error("it does not speak ZeroMQ's protocol, version 3 or later")]
     Greeting,
-    #[error("it wants a security mechanism that we do not have")]
+    #[error("it requires a security mechanism that is not supported")]
     Mechanism,
-    #[error("its handshake makes no sense")]
+    #[error("its handshake is invalid")]
     Handshake,
-    #[error("it is a {0}, which does not go with us")]
+    #[error("it is a {0}, which is not a matching socket type")]
     Peer(String),
     #[error("{size} bytes are more than the {limit} that are allowed")]
     TooLarge { size: u64, limit: usize },

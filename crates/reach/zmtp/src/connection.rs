@@ -165,13 +165,13 @@ impl Bound {
                 let (stream, peer) = match self.listener.accept().await {
                     Ok(accepted) => accepted,
                     Err(error) => {
-                        debug!(%error, "cannot accept");
+                        debug!(%error, "cannot accept a connection");
                         tokio::time::sleep(Duration::from_millis(100)).await;
                         continue;
                     }
                 };
                 let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                    debug!(%peer, "turned away: there are too many");
+                    debug!(%peer, "connection rejected: too many peers");
                     continue;
                 };
                 let talk = talk.clone();
@@ -202,5 +202,5 @@ where
 }
 
 fn part(peer: SocketAddr, error: &Error) {
-    debug!(%peer, %error, "a ZeroMQ peer is gone");
+    debug!(%peer, %error, "a ZeroMQ peer disconnected");
 }

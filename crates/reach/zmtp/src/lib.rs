@@ -4,15 +4,15 @@
 //! |---|---|---|
 //! | SUB | PUB | [`Subscriber`]: listens, and connects again by itself |
 //! | DEALER | ROUTER | [`Asker`]: asks, and reads any number of answers |
-//! | PUB | SUB | [`Publisher`]: tells everybody who listens; who is slow misses some |
-//! | ROUTER | DEALER | [`serve_answers`]: answers whoever asks |
+//! | PUB | SUB | [`Publisher`]: sends to all subscribers; slow ones miss messages |
+//! | ROUTER | DEALER | [`serve_answers`]: answers every request |
 //!
 //! [`replay`] is the protocol on top of the last two by which publishers of cache events send
 //! missed ones again.
 //!
-//! Written because peers are strangers: a frame says how long it is before it comes, and the
-//! libraries at hand make room for whatever is said, so that nine bytes from anybody end the
-//! process. Here everything that is read has a limit that its reader chose.
+//! Written because peers are untrusted: a frame announces its length before it comes, and the
+//! available libraries allocate whatever is announced, so that nine bytes from anybody abort
+//! the process. Here everything that is read has a limit that its reader chose.
 //!
 //! What decides is in [`codec`], pure; the rest are thin shells around it.
 

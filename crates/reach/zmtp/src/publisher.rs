@@ -1,4 +1,4 @@
-//! Tells everybody who listens.
+//! Publishes messages to all subscribers.
 
 use std::sync::Arc;
 

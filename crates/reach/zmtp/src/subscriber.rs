@@ -1,4 +1,4 @@
-//! Listens to a publisher.
+//! Subscribes to a publisher.
 
 use std::time::Duration;
 

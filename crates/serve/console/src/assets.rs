@@ -1,10 +1,10 @@
-//! The pages: files that were built before, served as they are.
+//! Serves the pages: files that were built before.
 //!
-//! Whoever makes a console hands the files over, so that this crate needs none to be built.
+//! The caller that creates a console passes the files in, so that this crate builds without them.
 //! Each has its own path and nothing else does: a console before another service leaves every
 //! other path to it. Names of files under `assets/` carry a hash of their content, so a
-//! browser may keep them for ever; the others are asked for again and answered with 304 while
-//! they are the same.
+//! browser may keep them forever; the others are requested again and answered with 304 while
+//! they are unchanged.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ pub struct Assets {
     by_name: BTreeMap<String, Arc<Page>>,
 }
 
-/// A file with all that is said about it.
+/// A file with its response headers.
 #[derive(Debug)]
 struct Page {
     content_type: &'static str,
@@ -177,7 +177,7 @@ fn cache_control(name: &str) -> &'static str {
     }
 }
 
-/// Half of the hash: enough to tell any two files apart.
+/// Half of the hash: enough to distinguish any two files.
 fn etag(sha256: &[u8; 32]) -> String {
     let mut text = String::with_capacity(32);
     for byte in &sha256[..16] {

@@ -1,7 +1,7 @@
-//! Where the baseline is: what load would do to these workers, computed or read beforehand,
-//! for a page to draw beside what it sees.
+//! The baseline's state: the same load under round robin, computed or read from a file, for a
+//! page to draw beside live values.
 //!
-//! Computing one takes seconds, so a console opens without and is told as it comes.
+//! Computing one takes seconds, so a console opens without it and gets it when it is ready.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use ts_rs::TS;
 
-/// A board that whoever has the baseline writes on and the console reads. Clones are one board.
+/// The baseline, written by the task that computes it and read by the console. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct BaselineBoard {
     written: Arc<Mutex<Written>>,
@@ -28,7 +28,7 @@ enum Written {
     Failed(String),
 }
 
-/// What a page is told about it.
+/// The baseline's state as a page gets it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, TS)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum BaselineStatus {

@@ -4,7 +4,7 @@ use loadgen::log::{ConversationStatus, ConversationSummary};
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 
-/// Lines of a list, unless told otherwise.
+/// Default number of lines in a list.
 const LIMIT: usize = 100;
 
 /// What a page asks for.

@@ -1,7 +1,7 @@
 //! Dashboards that were made for Grafana, for a page that draws them without it.
 //!
-//! Whoever makes a console hands the files over, so that this crate knows none of them. They
-//! are served as they are: the page reads the same text that Grafana would.
+//! The caller that creates a console passes the files in, so that this crate knows none of them.
+//! They are served unchanged: the page reads the same text that Grafana would.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

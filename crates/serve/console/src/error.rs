@@ -1,4 +1,4 @@
-//! What a page reads when something went wrong: the API's error object.
+//! Errors that pages get: the API's error object.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};

@@ -1,4 +1,4 @@
-//! How busy the workers' GPUs are, by what Prometheus knows from NVIDIA's DCGM exporter.
+//! Utilisation and memory of the workers' GPUs, from NVIDIA's DCGM exporter through Prometheus.
 //!
 //! Workers report their own load, and where nothing else is said a page shows that. An operator
 //! who trusts the exporter more names a Prometheus, which is asked every five seconds. What it
@@ -27,7 +27,7 @@ use crate::state::{GpuSource, WorkerState};
 /// Bytes in the exporter's unit of memory.
 const MEBIBYTE: f64 = 1_048_576.0;
 
-/// What Prometheus said last. Clones are one feed.
+/// The latest answer of Prometheus. Clones share it.
 #[derive(Clone, Debug)]
 pub struct GpuFeed {
     inner: Arc<Inner>,
@@ -94,7 +94,7 @@ fn parse(body: &[u8]) -> Result<Vec<Series>, String> {
     let answer = serde_json::from_slice(body);
     let answer = answer.map_err(|error| format!("not an answer of Prometheus: {error}"))?;
     match answer {
-        Answer::Error { error } => Err(format!("Prometheus says: {error}")),
+        Answer::Error { error } => Err(format!("Prometheus error: {error}")),
         Answer::Success { data } => {
             let series = data.result.into_iter().filter_map(|row| {
                 let value = row.value.1.parse::<f64>().ok()?;

@@ -1,4 +1,4 @@
-//! The last quarter of an hour, one point a second: what charts begin with when a page opens.
+//! The last quarter of an hour, one point per second: what charts begin with when a page opens.
 //!
 //! A point is made from a [`State`] alone, so a page that goes on by itself from the states it
 //! receives draws the same curve. One task fills the ring, whether anybody looks or not, at
@@ -36,10 +36,10 @@ pub struct History {
 /// One second. Latencies and rates are those of the minute before it.
 #[derive(Clone, Debug, PartialEq, Serialize, TS)]
 pub struct HistoryPoint {
-    /// Since the Unix epoch.
+    /// Milliseconds since the Unix epoch.
     pub at_ms: u64,
     pub mode: String,
-    /// Conversations under way.
+    /// Active conversations.
     pub conversations: u32,
     pub ttft_ms_p50: Option<f64>,
     pub ttft_ms_p95: Option<f64>,
@@ -48,7 +48,7 @@ pub struct HistoryPoint {
     pub cached_pct: Option<f64>,
     pub rps: f64,
     pub tops: f64,
-    /// Waiting for a worker.
+    /// Requests that wait for a worker.
     pub queued: Option<u64>,
     pub in_flight: Vec<WorkerInFlight>,
 }

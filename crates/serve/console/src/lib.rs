@@ -1,4 +1,4 @@
-//! The web console's server side: what a page shows once a second, and what its buttons do.
+//! The web console's server side: what a page shows once per second, and what its buttons do.
 //!
 //! The console looks at two things: a load generator, which it owns a handle of, and the
 //! serving system, which it knows only as a [`System`]. So it can stand before any system
@@ -9,19 +9,19 @@
 //! | `GET /` | the pages, where they were built ([`assets`]) |
 //! | `GET /api/state` | everything a page shows, at this moment ([`State`]) |
 //! | `GET /api/stream` | the same over a WebSocket: at once, then every second |
-//! | `GET /api/history` | the last quarter of an hour, a point a second ([`History`]) |
+//! | `GET /api/history` | the last quarter of an hour, a point per second ([`History`]) |
 //! | `GET /api/baseline` | what load levels do to such workers, computed or read before |
-//! | `GET /api/conversations` | conversations of late; `limit`, `status`, `sort` |
-//! | `GET /api/conversations/{id}` | one of them with all that was said |
+//! | `GET /api/conversations` | recent conversations; `limit`, `status`, `sort` |
+//! | `GET /api/conversations/{id}` | one of them with its whole text |
 //! | `GET /api/dashboards` | the dashboards that were handed over, by `uid` |
 //! | `GET /api/dashboards/{uid}` | one of them, as it is ([`dashboards`]) |
-//! | `GET /api/prometheus/{query,query_range}` | a question to Prometheus, passed on ([`prometheus`]) |
+//! | `GET /api/prometheus/{query,query_range}` | a query, forwarded to Prometheus ([`prometheus`]) |
 //! | `POST /api/load/{start,pause,resume,drain,stop}` | drives the load generator |
 //! | `PATCH /api/load/settings` | changes some of its settings |
 //! | `PUT /api/router` | changes how workers are chosen |
 //!
-//! Looking is free; whoever changes something needs the [`Access`] of the process. Errors are
-//! the same objects as the API's. A browser sends no header with a WebSocket, so there a page
+//! Reading is free; changes require the [`Access`] of the process. Errors are the same objects
+//! as the API's. A browser sends no header with a WebSocket, so there a page
 //! hands its token over as a subprotocol: it offers `homing` and `token.TOKEN`, percent-encoded
 //! where the token has other characters than a subprotocol may, and is answered `homing`. The
 //! stream is the same without; the token only decides what the state says under `control`.
@@ -97,7 +97,7 @@ pub struct ConsoleConfig {
     pub dashboards: Vec<Dashboard>,
     /// What answers their queries, if anything does.
     pub prometheus: Option<Prometheus>,
-    /// Unix milliseconds now.
+    /// The current time in Unix milliseconds.
     pub unix_ms: u64,
 }
 
@@ -116,7 +116,7 @@ struct Inner {
     history: Mutex<history::Ring>,
     /// Shows zero when `config.unix_ms` was now.
     clock: Clock,
-    /// Ends streams, which would otherwise go on for ever.
+    /// Ends streams, which would otherwise run forever.
     closing: CancellationToken,
 }
 

@@ -1,8 +1,8 @@
-//! Questions of pages to a Prometheus, passed on.
+//! Forwards queries of pages to a Prometheus.
 //!
-//! A page talks only to where it came from, so the console asks for it. Two paths that only
-//! read, with the parameters that they have; each question and its answer are bounded, and so
-//! is how many are asked at once. What Prometheus refuses is told in its own words.
+//! A page may only talk to its own origin, so the console asks for it. There are two read-only
+//! paths, with the parameters that they have; each query and its answer are bounded, and so is
+//! the number of concurrent queries. Errors of Prometheus are passed on unchanged.
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +29,7 @@ const MOST_BYTES: usize = 4 << 20;
 /// Of a query, before it is encoded.
 const LONGEST_QUERY: usize = 4 << 10;
 
-/// Questions under way, of all pages together.
+/// Running queries, of all pages together.
 const MOST_AT_ONCE: usize = 16;
 
 /// A Prometheus to ask. Clones are one.
@@ -132,7 +132,7 @@ impl Prometheus {
 
 /// The address of a server without its last slash.
 pub(crate) fn base_address(url: &str) -> Result<String, String> {
-    let address: http::Uri = url.parse().map_err(|_| format!("`{url}` is no URL"))?;
+    let address: http::Uri = url.parse().map_err(|_| format!("`{url}` is not a URL"))?;
     let is_web = matches!(address.scheme_str(), Some("http" | "https"));
     let authority = address
         .authority()
@@ -162,7 +162,7 @@ fn path(name: &str, query: &str, numbers: &[(&str, f64)]) -> Result<String, Prob
     }
     for (name, number) in numbers {
         if !number.is_finite() {
-            return Err(Problem::bad_request(format!("`{name}` is no number.")));
+            return Err(Problem::bad_request(format!("`{name}` is not a number.")));
         }
         write!(path, "&{name}={number}").expect("text takes all that is written");
     }

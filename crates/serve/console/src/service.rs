@@ -198,7 +198,8 @@ async fn query_range(
     prometheus.over(&over).await.map(json)
 }
 
-/// Obeys, and tells how things are then: what is already so stays so.
+/// Performs a load action and returns the resulting state. Idempotent: an action that changes
+/// nothing succeeds.
 async fn drive(
     State(console): State<Console>,
     headers: HeaderMap,
@@ -259,6 +260,6 @@ async fn unknown_path(method: Method, uri: Uri) -> Problem {
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> Problem {
-    let message = format!("{} does not take {method}.", uri.path());
+    let message = format!("{} does not support {method}.", uri.path());
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, message).code("method_not_allowed")
 }

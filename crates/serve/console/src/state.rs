@@ -1,4 +1,4 @@
-//! What a page shows.
+//! The state that a page shows.
 //!
 //! An interface: fields are added, never renamed. A figure that does not exist is `null`.
 
@@ -13,7 +13,7 @@ use ts_rs::TS;
 
 use crate::baseline::BaselineStatus;
 
-/// Everything at one moment.
+/// The state of the whole system at one moment.
 #[derive(Clone, Debug, Serialize, TS)]
 pub struct State {
     pub version: &'static str,
@@ -45,7 +45,7 @@ pub struct Slos {
 }
 
 impl Default for Slos {
-    /// The published demonstration's.
+    /// The objectives of the published demonstration.
     fn default() -> Self {
         Self {
             ttft_p95_ms: 600.0,
@@ -87,7 +87,7 @@ pub enum GpuSource {
 #[derive(Clone, Debug, PartialEq, Serialize, TS)]
 pub struct RouterState {
     pub mode: String,
-    /// All there are.
+    /// All mode names.
     pub modes: Vec<String>,
     /// Of modes that have it.
     pub overlap_score_weight: Option<f64>,
@@ -107,11 +107,11 @@ impl From<router::RouterState> for RouterState {
     }
 }
 
-/// Requests inside the server, whoever sent them; `null` where that is not known.
+/// Requests inside the server, from all clients; `null` where that is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
 pub struct RequestCounts {
     pub in_flight: Option<u64>,
-    /// Waiting for a worker.
+    /// Requests that wait for a worker.
     pub queued: Option<u64>,
 }
 
@@ -130,11 +130,11 @@ pub struct WorkerState {
     pub utilization: Option<f64>,
     /// On one of its GPUs; `gpu.memory_bytes` is what there is.
     pub memory_used_bytes: Option<u64>,
-    /// Sent to it and not answered, by the router's books.
+    /// Requests sent to it and not answered, as the router counts them.
     pub in_flight: u32,
     /// In the engine's batch, of `slots` places.
     pub running: u32,
-    /// In the engine's queue.
+    /// Requests in the engine's queue.
     pub waiting: u32,
     pub slots: u32,
     pub cache: CacheState,
@@ -145,9 +145,9 @@ pub struct WorkerState {
 #[derive(Clone, Debug, PartialEq, Serialize, TS)]
 pub struct CacheState {
     pub total_blocks: u32,
-    /// Used by running requests.
+    /// Blocks used by running requests.
     pub active_blocks: u32,
-    /// Kept for reuse.
+    /// Blocks kept for reuse.
     pub cached_blocks: u32,
     /// Prompt tokens that came out of it, of all since the worker started.
     pub hit_pct: Option<f64>,

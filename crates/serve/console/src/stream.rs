@@ -99,8 +99,8 @@ pub(crate) async fn run(console: Console, socket: WebSocket, granted: bool) {
     let _ = timeout(PACE, sink.send(Message::Close(None))).await;
 }
 
-/// Returns when the viewer has left. What it says is read, because pings are answered by
-/// reading, and not heeded.
+/// Returns when the viewer has left. Its messages are read, because reading answers pings, and
+/// ignored.
 async fn gone(incoming: &mut SplitStream<WebSocket>) {
     while let Some(Ok(message)) = incoming.next().await {
         if matches!(message, Message::Close(_)) {

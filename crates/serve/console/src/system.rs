@@ -1,4 +1,4 @@
-//! What the console asks of the serving system.
+//! The interface through which the console reads and changes the serving system.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub trait System: Send + Sync + fmt::Debug {
 /// Why a change was not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// For a person.
+    /// The message shown to the user.
     pub message: String,
     /// The offending field, where it is one.
     pub field: Option<String>,

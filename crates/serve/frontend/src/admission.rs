@@ -1,4 +1,4 @@
-//! The door: how many requests may be inside, and whether it is closing.
+//! Admission: how many requests may be in flight, and whether the server is shutting down.
 //!
 //! This bounds the process (memory, sockets), not the workers: whether a worker has room is
 //! the router's question. A permit counts one request until it is dropped, however the
@@ -7,16 +7,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Why a request was not let in.
+/// Why a request was not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("the server is shutting down")]
     Draining,
     #[error("the server already holds {limit} requests")]
     Full { limit: usize },
-    #[error("this API key already has {limit} requests under way")]
+    #[error("this API key already has {limit} requests in flight")]
     KeyFull { limit: usize },
-    #[error("the server already holds as many bytes of requests as it may")]
+    #[error("the server is at its limit of buffered request bytes")]
     NoMemory,
 }
 
@@ -52,7 +52,7 @@ impl Admission {
         Ok(permit)
     }
 
-    /// Lets nobody in any more.
+    /// Admits no more requests.
     pub(crate) fn close(&self) {
         self.draining.store(true, Ordering::Release);
     }

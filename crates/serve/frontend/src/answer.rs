@@ -1,4 +1,4 @@
-//! One answer in the making: a worker's chunks turned into text.
+//! One running answer: turns a worker's chunks into text.
 //!
 //! Sits between [`crate::reply`], which yields tokens, and the two ways to send text:
 //! [`crate::stream`] and [`crate::collect`]. An answer lets go of its worker as soon as it
@@ -22,7 +22,7 @@ pub(crate) struct Answer {
     /// The prompt's place in the request.
     pub(crate) index: u32,
     pub(crate) usage: Usage,
-    /// Once somebody answers.
+    /// Set once a worker answers.
     begun: Option<Begun>,
     started: Option<Started>,
     times: TokenTimes,

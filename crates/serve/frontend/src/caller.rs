@@ -1,4 +1,4 @@
-//! Who asks, and what they may: from a request's headers and its key.
+//! Who sends a request and with which rights, from its headers and its key.
 //!
 //! With keys, a key is a tenant. Without, everyone is the same nameless tenant, and all there is
 //! to tell clients apart is the `x-session-id` that they choose themselves: that shares slots

@@ -42,7 +42,7 @@ async fn whole(answer: &mut Answer, echo: String) -> Result<Whole, ReplyError> {
     })
 }
 
-/// The document.
+/// The response document of an unstreamed request.
 pub(crate) fn response(exchange: Exchange, wholes: Vec<Whole>) -> Response {
     let usage = exchange.total_usage();
     let nvext = exchange

@@ -1,8 +1,8 @@
-//! Looking into the server, and changing it.
+//! Endpoints that inspect and change the server.
 //!
 //! What changes something (router mode, cache, workers) goes through [`Access`]: open on loopback
 //! without API keys, by token elsewhere. Reading is free, and takes a key or the token where
-//! clients must have keys: what it tells of is other clients' requests.
+//! clients must have keys: it reports other clients' requests.
 
 use std::sync::Arc;
 
@@ -151,7 +151,7 @@ pub(crate) async fn decisions(
     let older =
         |decision: &&Arc<Decision>| query.before.is_none_or(|before| decision.number < before);
     let page = page(kept.iter().filter(older), query.limit).map_err(|error| {
-        tracing::error!(%error, "decisions cannot be written");
+        tracing::error!(%error, "cannot serialise decisions");
         ApiError::internal()
     })?;
     Ok(([(CONTENT_TYPE, "application/json")], page).into_response())

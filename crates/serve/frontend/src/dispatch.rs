@@ -18,7 +18,7 @@ use crate::metrics::FrontendMetrics;
 /// How a request is treated while it waits for a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Urgency {
-    /// Who waits, among others who do.
+    /// The identity under which a request waits.
     pub(crate) identity: Identity,
     /// The higher goes first; 0 is ordinary.
     pub(crate) priority: i32,
@@ -27,7 +27,7 @@ pub(crate) struct Urgency {
     pub(crate) patience: Option<Duration>,
 }
 
-/// What bounds a journey.
+/// Limits of a request's journey over the workers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) faults: FaultLimits,

@@ -69,7 +69,7 @@ pub(crate) struct Drive {
     /// What has come, for the worker that may have to go on.
     answered: Vec<TokenId>,
     times: TokenTimes,
-    /// Tokens after a leg's first chunk that the router has not heard of.
+    /// Tokens after a leg's first chunk that were not reported to the router yet.
     unreported: u32,
     watch: StallWatch,
 }
@@ -141,9 +141,9 @@ impl Drive {
         if matches!(error, ReplyError::NotRead(_)) {
             let request = &self.journey.request().id;
             // Counted as well; a line for each would let a client fill the log.
-            debug!(%request, %error, "answer given up");
+            debug!(%request, %error, "answer cancelled");
             self.dispatch.metrics.slow_reader();
-            // Whoever holds the body does not look at it, and may never again.
+            // The holder of the body may never poll it again, so the record is closed here.
             self.common.record.fail(ErrorType::Cancelled);
         }
         self.reply.fail(error);
@@ -323,7 +323,7 @@ impl Siblings {
     async fn one_ends(&self) -> bool {
         let ended = self.ended.notified();
         let mut ended = std::pin::pin!(ended);
-        // First listen, then look: whoever ends in between is heard.
+        // First listen, then look: one that ends in between is noticed.
         ended.as_mut().enable();
         if self.running.load(Ordering::Acquire) == 0 {
             return false;

@@ -1,4 +1,4 @@
-//! From an error to what the client reads.
+//! Turns errors into responses.
 //!
 //! The only place with HTTP status codes for failures. Every error leaves as the OpenAI
 //! error object, with a message a person can act on and, where there is one, the name of the
@@ -86,7 +86,7 @@ impl ApiError {
     }
 
     pub(crate) fn wrong_method(method: &Method, path: &str) -> Self {
-        let message = format!("{path} does not take {method}.");
+        let message = format!("{path} does not support {method}.");
         Self::new(StatusCode::METHOD_NOT_ALLOWED, message).code("method_not_allowed")
     }
 
@@ -119,7 +119,7 @@ impl ApiError {
     }
 
     pub(crate) fn unauthorized() -> Self {
-        let message = "This server needs an API key: `Authorization: Bearer KEY`.";
+        let message = "This server requires an API key: `Authorization: Bearer KEY`.";
         Self::new(StatusCode::UNAUTHORIZED, message).code("invalid_api_key")
     }
 
@@ -129,11 +129,11 @@ impl ApiError {
     }
 
     pub(crate) fn too_slow() -> Self {
-        let message = "The request body came too slowly.";
+        let message = "The request body arrived too slowly.";
         Self::new(StatusCode::REQUEST_TIMEOUT, message).code("request_timeout")
     }
 
-    /// For the record: nobody is there to read it.
+    /// Only for the metrics: the client is gone.
     pub(crate) fn hung_up(cause: &dyn fmt::Display) -> Self {
         let message = format!("The request body could not be read: {cause}.");
         Self {
@@ -306,7 +306,7 @@ impl From<DispatchError> for ApiError {
             .retry_after(retry_after),
             DispatchError::Route(RouteError::QueueTimeout { retry_after }) => Self::new(
                 StatusCode::TOO_MANY_REQUESTS,
-                "No worker had a place for the request within the time that it may wait.",
+                "No worker had a free slot within the time that the request may wait.",
             )
             .code("queue_timeout")
             .retry_after(retry_after),
@@ -322,12 +322,12 @@ impl From<DispatchError> for ApiError {
                 source: LinkError::Refused { detail, .. },
                 ..
             } => {
-                let message = format!("The engine does not take this request: {detail}.");
+                let message = format!("The engine rejected this request: {detail}.");
                 Self::new(StatusCode::BAD_REQUEST, message)
             }
             DispatchError::Failed { attempts, source } => {
                 error!(attempts, error = %source, "request failed on every worker tried");
-                let message = format!("No worker answered, in {attempts} attempts.");
+                let message = format!("No worker answered in {attempts} attempts.");
                 Self::new(StatusCode::BAD_GATEWAY, message).code("worker_failed")
             }
         }
@@ -338,11 +338,14 @@ impl From<ReplyError> for ApiError {
     fn from(error: ReplyError) -> Self {
         match error {
             ReplyError::Dispatch(error) => error.into(),
-            ReplyError::BrokeOff(_) => Self::new(StatusCode::BAD_GATEWAY, "The worker broke off.")
-                .code("stream_interrupted"),
+            ReplyError::BrokeOff(_) => {
+                Self::new(StatusCode::BAD_GATEWAY, "The worker broke off the answer.")
+                    .code("stream_interrupted")
+            }
             ReplyError::NotRead(lag) => {
                 let lag = lag.as_secs_f64();
-                let message = format!("The answer was given up: it was not read for {lag} s.");
+                let message =
+                    format!("The answer was cancelled: the client did not read for {lag} s.");
                 Self::new(StatusCode::REQUEST_TIMEOUT, message).code("client_too_slow")
             }
         }

@@ -1,4 +1,4 @@
-//! A request that has been let in and is being answered, and all that it holds.
+//! An admitted request that is being answered, and the resources that it holds.
 //!
 //! Its place inside, its record and its workers hang on the [`Exchange`] and go with it.
 

@@ -20,16 +20,16 @@ use transport::{Change, Changes, Delivery, Feed, Member, WorkerLink};
 
 use crate::metrics::FrontendMetrics;
 
-/// A worker that cannot tell what it holds after this many tries counts as lost.
+/// A worker that does not deliver a snapshot after this many attempts counts as lost.
 const SNAPSHOT_ATTEMPTS: usize = 5;
 const SNAPSHOT_PAUSE: Duration = Duration::from_secs(1);
-/// How often workers hear what this frontend has on them, if it has changed.
+/// How often this frontend's load is reported to the workers, if it has changed.
 const TELL_EVERY: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 struct Contact {
     link: Arc<dyn WorkerLink>,
-    /// It has said that it will go.
+    /// It has announced that it is leaving.
     draining: bool,
 }
 
@@ -76,7 +76,7 @@ impl Fleet {
         links
     }
 
-    /// Follows `changes` until nobody can announce any more or `tasks` stop.
+    /// Follows `changes` until all senders are gone or `tasks` stop.
     pub(crate) async fn follow(self, mut changes: Changes, tasks: Tasks) {
         while let Some(Some(change)) = tasks.stop.run_until_cancelled(changes.next()).await {
             match change {
@@ -92,7 +92,7 @@ impl Fleet {
     }
 
     fn draining(&self, worker: WorkerId) {
-        info!(%worker, "worker drains");
+        info!(%worker, "worker is draining");
         if let Some(contact) = self.contacts.write().get_mut(&worker) {
             contact.draining = true;
         }
@@ -220,7 +220,7 @@ impl Pump {
                     | Observed::Unknown => return true,
                 },
                 Err(error) => {
-                    warn!(worker = %self.worker, %error, "no snapshot to be had");
+                    warn!(worker = %self.worker, %error, "snapshot unavailable");
                     tokio::time::sleep(SNAPSHOT_PAUSE).await;
                 }
             }

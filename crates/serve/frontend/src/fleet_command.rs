@@ -20,6 +20,6 @@ pub enum FleetError {
     UnknownWorker,
     #[error("the worker cannot be started: {detail}")]
     Start { detail: String },
-    #[error("there are {most} workers already, and no more are allowed; see --max-workers")]
+    #[error("the limit of {most} workers is reached; see --max-workers")]
     Full { most: usize },
 }

@@ -1,9 +1,9 @@
-//! What a request costs before anybody knows what it asks: its body, and the work on it.
+//! Bounds what a request costs before it is parsed: its body, and the work on it.
 //!
-//! Bodies are as large as clients please, up to a limit, so the bytes of all large ones
-//! together have a limit too: memory is bounded however many come at once. Bytes count when
-//! they have come, not when they are announced, so that an announcement holds nothing up.
-//! Small bodies are bounded by the number of requests alone.
+//! Bodies are as large as clients want, up to a limit, so the bytes of all large ones together
+//! have a limit too: memory is bounded however many arrive at once. Bytes count when they
+//! arrive, not when they are announced, so that an announcement blocks nothing. Small bodies
+//! are bounded by the number of requests alone.
 //!
 //! Parsing and tokenising a large body takes milliseconds, which other streams would notice,
 //! so it is done on threads of its own, and on few of them at once. Whatever the work on a
@@ -56,7 +56,7 @@ pub(crate) struct Taken {
 pub(crate) struct Claim {
     bytes: usize,
     room: Option<OwnedSemaphorePermit>,
-    /// For room.
+    /// How long the request waited for room.
     waited: Duration,
 }
 
@@ -137,7 +137,7 @@ impl Intake {
             catch_unwind(AssertUnwindSafe(work)).map_err(|_| "panicked".to_owned())
         };
         done.map_err(|error| {
-            error!(error, "the work on a request failed");
+            error!(error, "processing a request failed");
             ApiError::internal()
         })
     }

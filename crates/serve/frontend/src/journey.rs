@@ -7,9 +7,9 @@
 //!        └── another worker ◄── failed
 //! ```
 //!
-//! A journey does not care how much of the answer the client already has: a request that
-//! begins and one that goes on after a worker broke off take the same way, and the next
-//! worker is told which tokens it need not give again. Failures that the request may have
+//! A journey does not care how much of the answer the client already has: a new request and one
+//! that continues after a worker broke off take the same way, and the next worker gets the
+//! tokens that it need not generate again. Failures that the request may have
 //! caused are counted over the whole journey, so one that kills its workers ends; workers that
 //! were lost before they took it are not, since a fleet can lose many at once.
 
@@ -80,8 +80,8 @@ impl Journey {
         &self.request
     }
 
-    /// The worker broke off after the client got these tokens: whether it is worth going on
-    /// elsewhere, and if so, this is what the next one is told.
+    /// Records that the worker broke off after the client got these tokens. Returns whether the
+    /// request should continue on another worker, which then gets these tokens.
     pub(crate) fn broke_off(&mut self, error: &LinkError, answered: &[TokenId]) -> bool {
         warn!(request = %self.request.id, %error, tokens = answered.len(), "worker broke off");
         self.note(error);

@@ -7,7 +7,7 @@
 //! # Guarantees
 //!
 //! - **Key material is never shown**: not by `Debug`, not in errors, not as a label. Names are.
-//! - **Finding a key tells nothing about the others**: it is looked up by a hash with a secret
+//! - **Looking up a key reveals nothing about the others**: it is found by a hash with a secret
 //!   of this process, and then compared in constant time.
 //! - **A request counts against its key until it ends**, however often the file is replaced.
 

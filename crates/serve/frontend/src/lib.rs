@@ -10,10 +10,10 @@
 //! |---|---|
 //! | [`respond`] | one HTTP request's walk, the same for chat and completions |
 //! | [`exchange`] | a request that is being answered, and what it holds |
-//! | [`caller`], [`keys`] | who asks, and what they may |
+//! | [`caller`], [`keys`] | who sends a request, and what they are allowed to do |
 //! | [`dispatch`] | what requests are dispatched with: router, workers, limits |
 //! | [`drive`] | the task that reads a worker for a client, to the answer's end |
-//! | [`reply`] | the buffer between that task and whoever sends |
+//! | [`reply`] | the buffer between that task and the one that writes to the client |
 //! | [`journey`] | a request's way over the workers: which, and which next if one fails |
 //! | [`answer`] | chunks become text; stop strings end an answer |
 //! | [`stream`], [`collect`] | the two ways to send text |
@@ -94,7 +94,7 @@ pub struct FrontendConfig {
     /// Whether the priority that a client asks for counts, where no key says how far it may go.
     pub trust_priority: bool,
     pub access: Access,
-    /// With keys, whoever asks for an answer must have one of them.
+    /// If set, every request for an answer must carry one of these keys.
     pub api_keys: Option<KeyRing>,
     /// Tokens per block, the same as the workers'.
     pub block_size: usize,
@@ -133,13 +133,13 @@ pub struct Parts {
     pub router: Router,
     pub registry: Registry,
     pub clock: Clock,
-    /// Tells this frontend from others of the same workers.
+    /// Distinguishes this frontend from others of the same workers.
     pub id: FrontendId,
-    /// Whoever can start and stop workers, if anyone here can.
+    /// Starts and stops workers, if this process can.
     pub fleet_commands: Option<mpsc::Sender<FleetCommand>>,
 }
 
-/// What every handler sees.
+/// The shared state of all handlers.
 #[derive(Debug)]
 struct App {
     model: ModelName,

@@ -1,17 +1,17 @@
 //! Listening: who gets a connection, for how long, and what it may hold up.
 //!
-//! A connection costs a descriptor and some memory for as long as its client pleases, so each
+//! A connection costs a descriptor and some memory for as long as its client wants, so each
 //! kind of silence has a limit: before the first request, within a header, within a body,
 //! between requests, and (in [`slow_reader`](crate::slow_reader)) while an answer waits to be
 //! read. Their number has a limit too. When it is reached, connections that do nothing make
 //! room first; after them a few places remain in which only health and metrics are answered,
-//! so that whoever looks after the server can see what is wrong with it.
+//! so that an operator can see what is wrong with the server.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | `crowd` | counts connections, finds the one that is missed least |
 //! | `pulse` | what one connection is doing, and until when it may |
-//! | `wire` | the socket: tells the pulse of bytes, lets go of it politely |
+//! | `wire` | the socket: reports bytes to the pulse, closes gracefully |
 //! | `visit` | one request: under a known name, its body in time |
 //! | `arriving` | a request's body, which must keep coming |
 //!
@@ -71,7 +71,7 @@ const RESERVE_TIMEOUTS: Timeouts = Timeouts {
 /// Rest after a failure to accept, which is usually a want of descriptors.
 const BREATHER: Duration = Duration::from_millis(100);
 
-/// What a listener allows.
+/// Limits and timeouts of a listener.
 #[derive(Clone, Debug)]
 pub struct Listening {
     /// A client that takes nothing of its answer for so long is cut off.
@@ -118,14 +118,14 @@ pub async fn serve(
             // The client's own business.
             Err(error) if is_of_one_connection(&error) => continue,
             Err(error) => {
-                warn!(%error, "no connection could be accepted");
+                warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(BREATHER).await;
                 continue;
             }
         };
         // A token should leave when it is written, not when a packet is full.
         if let Err(error) = stream.set_nodelay(true) {
-            warn!(%error, "no delay could not be set");
+            warn!(%error, "cannot set TCP_NODELAY");
         }
         if let Some(place) = hall.listening.connections.admit().await {
             tasks.spawn(Arc::clone(&hall).converse(stream, place));
@@ -219,7 +219,7 @@ impl Hall {
             }
         };
         if let Err(error) = ended {
-            debug!(error, "connection broke");
+            debug!(error, "connection failed");
         }
         drop(seen);
     }

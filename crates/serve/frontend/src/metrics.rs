@@ -100,7 +100,7 @@ pub(crate) struct FrontendMetrics {
     tpot_window: Summary,
     retries: Counter,
     slow_readers: Counter,
-    /// New requests, ongoing ones.
+    /// Migrations of new requests and of ongoing ones.
     migrations: [Counter; 2],
     tokenizer_cache: [MirroredTotal; 2],
 }
@@ -291,8 +291,8 @@ impl Drop for Arrival<'_> {
     }
 }
 
-/// Follows one request, from its arrival to the end of its last answer. Shared by whoever
-/// brings the answers and whoever sends them.
+/// Follows one request, from its arrival to the end of its last answer. Shared by the task that
+/// reads from the worker and the one that writes to the client.
 #[derive(Debug)]
 pub(crate) struct RequestRecord {
     metrics: Arc<FrontendMetrics>,
@@ -340,7 +340,7 @@ impl RequestRecord {
         })
     }
 
-    /// What the engine said when it began one of the request's answers.
+    /// Records what the engine reported when it began one of the request's answers.
     pub(crate) fn prompt(&self, prompt_tokens: u32, started: Option<Started>) {
         self.metrics.input_tokens.observe(f64::from(prompt_tokens));
         let cached_tokens = started.map_or(0, |started| started.cached_tokens);

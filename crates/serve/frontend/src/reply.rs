@@ -1,13 +1,13 @@
 //! What lies between a worker's answer and the client that reads it: one bounded buffer.
 //!
-//! The driver ([`crate::drive`]) puts chunks in as fast as the worker sends them; whoever
+//! The driver ([`crate::drive`]) puts chunks in as fast as the worker sends them; the task that
 //! writes to the client takes them out as fast as the client reads. Neither waits for the
-//! other, so how fast a client reads is nobody's business but its own: the worker's slot is
-//! given back when the worker is done.
+//! other, so a slow client affects nobody else: the worker's slot is given back when the worker
+//! is done.
 //!
 //! # Guarantees
 //!
-//! - **Bounded in memory** by the request's `max_tokens`, at a few bytes a token: what a
+//! - **Bounded in memory** by the request's `max_tokens`, at a few bytes per token: what a
 //!   client leaves unread is joined into fewer chunks.
 //! - **Bounded in time**: a chunk that nobody takes for longer than the client may lag ends
 //!   the answer, over HTTP/1.1 and HTTP/2 alike, whatever the client does with its windows.
@@ -34,17 +34,17 @@ const APART: usize = 64;
 /// Why an answer did not come, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReplyError {
-    /// Nobody began it.
+    /// No worker began the answer.
     #[error(transparent)]
     Dispatch(#[from] DispatchError),
-    /// Somebody began it, and nobody could end it.
+    /// A worker began the answer, and none could complete it.
     #[error(transparent)]
     BrokeOff(LinkError),
     #[error("the client did not read for {0:?}")]
     NotRead(Duration),
 }
 
-/// Who answers, and why.
+/// The worker that answers, and why it was chosen.
 #[derive(Clone, Debug)]
 pub(crate) struct Begun {
     /// The first worker, should the answer move.
@@ -67,7 +67,7 @@ struct Shared {
     driver: Option<Waker>,
 }
 
-/// The driver's end.
+/// The driver's end of the buffer.
 #[derive(Debug)]
 pub(crate) struct ReplySender {
     shared: Arc<Mutex<Shared>>,
@@ -186,9 +186,9 @@ pub(crate) struct Reply {
     pub(crate) prompt_tokens: u32,
     /// Of what has been taken, like all that follows.
     pub(crate) output_tokens: u32,
-    /// The engine's own figure.
+    /// Cached prompt tokens, as the engine reports them.
     pub(crate) cached_tokens: u32,
-    /// What all its workers have told; each does at its end.
+    /// Sum over all its workers; each reports at its end.
     pub(crate) speculation: RequestSpeculation,
     pub(crate) started: Option<Started>,
     shared: Arc<Mutex<Shared>>,
@@ -227,7 +227,7 @@ impl Reply {
         self.shared.lock().times
     }
 
-    /// Waits until somebody has begun to answer, and says who; or nobody will.
+    /// Waits until a worker has begun to answer, and returns which; or fails if none will.
     pub(crate) fn poll_begun(
         &mut self,
         context: &mut Context<'_>,

@@ -134,7 +134,7 @@ struct Incoming<'a> {
     id: &'a RequestId,
 }
 
-/// A request that was let in, read and understood.
+/// A request that was admitted, read and parsed.
 struct Admitted {
     asked: Asked,
     caller: Caller,

@@ -56,7 +56,7 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Turns away who has no key, where keys are asked for.
+/// Rejects requests without a valid key, if keys are required.
 async fn check_key(
     State(app): State<Arc<App>>,
     request: Request,

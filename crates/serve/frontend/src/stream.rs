@@ -104,7 +104,7 @@ impl EventStream {
         (!waiting).then_some(Ok(()))
     }
 
-    /// Writes the text at hand as an event of the answer at this place.
+    /// Writes the available text as an event of the answer at this index.
     fn write_piece(&mut self, at: usize, finish: Option<FinishReason>, out: &mut Vec<u8>) {
         let Some(exchange) = &mut self.exchange else {
             return;

@@ -1,7 +1,7 @@
 //! The OpenAI wire format as we serve it.
 //!
-//! Requests come in as bytes and leave as checked values: whoever holds a [`ChatRequest`] or
-//! a [`CompletionRequest`] need not look at a range again. Responses are plain structures
+//! Requests come in as bytes and leave as checked values: a holder of a [`ChatRequest`] or a
+//! [`CompletionRequest`] need not check a range again. Responses are plain structures
 //! that also deserialise, so a client in this workspace speaks with the same types. HTTP
 //! statuses are not here: an error says what is wrong and with which field, and the
 //! frontend decides what that means on the wire.

@@ -184,7 +184,7 @@ fn failure(status: u16) -> (String, Value) {
     let description = match status {
         400 => "The request is malformed or a field is invalid",
         401 => "The key is missing or wrong",
-        404 => "There is no such thing",
+        404 => "Not found",
         409 => "It is there already",
         413 => "The body is too large",
         415 => "The body is not JSON",

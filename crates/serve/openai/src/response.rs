@@ -1,9 +1,9 @@
-//! What we answer.
+//! The response bodies.
 //!
 //! Owned structures that serialise and deserialise: the server writes a whole answer once a
 //! request, so a borrowed twin would save nothing that shows, and a client reads the same
 //! types. A streamed answer does not go through here but through [`crate::sse`], which must
-//! spend well under a microsecond an event; [`ChatCompletionChunk`] and [`Completion`] say
+//! spend well under a microsecond per event; [`ChatCompletionChunk`] and [`Completion`] say
 //! what those events mean and are what the tests parse them with.
 
 use std::collections::BTreeMap;
@@ -169,7 +169,7 @@ pub struct PromptTokensDetails {
 pub struct CompletionTokensDetails {
     /// Guesses that became part of the answer.
     pub accepted_prediction_tokens: Option<u32>,
-    /// Guesses that did not.
+    /// Guesses that the model rejected.
     pub rejected_prediction_tokens: Option<u32>,
 }
 
@@ -217,7 +217,7 @@ pub struct TopLogprob {
     pub bytes: Option<Vec<u8>>,
 }
 
-/// Log-probabilities of a completion: parallel lists, one entry a token.
+/// Log-probabilities of a completion: parallel lists, one entry per token.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CompletionLogprobs {
     pub tokens: Vec<String>,

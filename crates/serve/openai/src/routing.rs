@@ -1,4 +1,4 @@
-//! Why a request went where it went, as an answer tells it.
+//! The routing decision as an answer reports it.
 //!
 //! Not part of OpenAI's API: a request asks for it with `nvext.extra_fields: ["routing"]`. A
 //! short form of the router's own record, which `/decisions` shows in full.
@@ -9,12 +9,12 @@ use ts_rs::TS;
 /// Candidates that an answer lists. A fleet may have a thousand.
 pub const MOST_CANDIDATES: usize = 16;
 
-/// What the router said about a request.
+/// The router's decision about a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 pub struct Routing {
     /// The policy's name.
     pub mode: String,
-    /// Why its choice won, for people to read.
+    /// Why the chosen worker won, in words.
     pub reason: String,
     /// Full blocks of the prompt.
     pub blocks: u32,

@@ -20,7 +20,7 @@ use serde::Serialize;
 use self::escape::push_string;
 use crate::response::{ChatLogprobs, CompletionLogprobs, ErrorBody, FinishReason, Usage};
 
-/// What one event says.
+/// The content of one event.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delta<'a> {
     /// The prompt's place in the request; 0 for chat.

@@ -112,7 +112,7 @@ impl Window {
             return;
         }
         out.push_str(after.get(before.len()..).unwrap_or_default());
-        // What was just told is the context of what comes.
+        // The text just returned is the context of what follows.
         self.tokens.drain(..self.told);
         self.told = self.tokens.len();
     }

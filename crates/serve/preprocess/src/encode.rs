@@ -22,7 +22,7 @@ use crate::tokenizer::{Segment, Specials, Tokenizer};
 /// look up: at 512 bytes a warm 16 kB message is some 32 lookups.
 pub const MIN_PIECE_BYTES: usize = 512;
 
-/// Bytes of text a token, at most: o200k's longest token is this long. A longer text is not
+/// Bytes of text per token, at most: o200k's longest token is this long. A longer text is not
 /// looked at.
 const MOST_BYTES_PER_TOKEN: usize = 128;
 /// The same for text without a place to cut it, whose cost grows faster than its length: in no
@@ -37,7 +37,7 @@ const MOST_UNCUT_BYTES: usize = 8 << 20;
 /// How much of a prompt is tokenised before it is clear that it does not fit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Tokens of the context.
+    /// Most tokens of prompt and answer together.
     pub(crate) limit: u32,
     /// The request's field.
     pub(crate) param: &'static str,
@@ -66,7 +66,7 @@ impl Bounds {
         }
     }
 
-    /// Twice what fits is counted, so that who is a little over is told by how much.
+    /// Counts up to twice what fits, so that the error can say by how much a prompt is too long.
     fn check_counted(self, tokens: usize) -> Result<(), PrepareError> {
         self.check_tokens(tokens.saturating_sub(CHEAP_TOKENS) / 2)
     }
@@ -112,7 +112,7 @@ impl Encoder {
         specials: Specials,
         out: &mut Vec<TokenId>,
     ) -> Result<(), PrepareError> {
-        // English has a little over four bytes a token.
+        // English has a little over four bytes per token.
         out.reserve(text.len() / 4);
         for segment in self.tokenizer.segments(text, specials) {
             match segment {

@@ -12,7 +12,7 @@ pub enum LoadError {
     },
     #[error("{} is not valid JSON: {reason}", path.display())]
     Json { path: PathBuf, reason: String },
-    #[error("{} holds no usable tokenizer: {reason}", path.display())]
+    #[error("{} has no usable tokenizer: {reason}", path.display())]
     Tokenizer { path: PathBuf, reason: String },
     #[error("the chat template in {} does not compile: {reason}", path.display())]
     Template { path: PathBuf, reason: String },
@@ -32,7 +32,7 @@ pub enum PrepareError {
         /// `messages` or `prompt`.
         param: &'static str,
     },
-    /// So much that nobody counted it.
+    /// So far beyond the limit that the tokens were not counted.
     #[error(
         "This model's maximum context length is {limit} tokens. However, your {param} resulted in \
          far more tokens than that. Please reduce the length of the {param}."

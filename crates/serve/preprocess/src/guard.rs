@@ -1,8 +1,8 @@
-//! Keeps what users write from being taken for what the template writes.
+//! Keeps special tokens in users' messages from being parsed as the template's.
 //!
 //! A template marks turns by special tokens, and a tokenizer knows those by their names in the
-//! rendered text, whoever wrote them: a message that contains them could end itself and go on
-//! as the system. So before rendering, the first character of each such name in a message is
+//! rendered text, whoever wrote them: a message that contains them could end itself and
+//! continue as the system. So before rendering, the first character of each such name is
 //! exchanged for a stand-in that nobody uses, and afterwards, when the text has been parted at
 //! the names that are left, which are the template's, it is put back. In between the template
 //! may trim, cut and join as it pleases: a stand-in is one character like the one it stands

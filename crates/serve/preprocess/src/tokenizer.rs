@@ -26,9 +26,9 @@ use crate::piece::SplitPattern;
 /// What becomes of a special token's name inside a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Specials {
-    /// It is the token: for text that a template rendered.
+    /// A special token's name becomes the token: for text that a template rendered.
     Parse,
-    /// It is ordinary text.
+    /// A special token's name is ordinary text.
     Plain,
 }
 

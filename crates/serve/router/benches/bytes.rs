@@ -1,6 +1,6 @@
 //! How much memory the prefix index takes, counted by the allocator.
 //!
-//! Prints `name<TAB>value`, in bytes a block, and how long the stream of events is. A block
+//! Prints `name<TAB>value`, in bytes per block, and how long the stream of events is. A block
 //! that several workers hold counts once.
 
 #![expect(clippy::print_stdout, reason = "prints its figures")]
@@ -35,7 +35,7 @@ fn main() {
     println!("bytes-worst-fill\t{:.1}", worst_fill());
 }
 
-/// The most bytes a block while an index of 64 workers fills up.
+/// The most bytes per block while an index of 64 workers fills up.
 fn worst_fill() -> f64 {
     let before = bytes_in_use();
     let mut indexed = Indexed::empty(64);

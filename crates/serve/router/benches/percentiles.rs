@@ -2,7 +2,7 @@
 //!
 //! Only [`State::place`](router::State::place) is timed; what lets the request go on happens
 //! between two picks. The machine may take the core away at any time, so several rounds are
-//! made and the best is printed: `name<TAB>value`, in microseconds. Then picks a second.
+//! made and the best is printed: `name<TAB>value`, in microseconds. Then picks per second.
 
 #![expect(clippy::print_stdout, reason = "prints its figures")]
 

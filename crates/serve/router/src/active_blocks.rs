@@ -1,4 +1,4 @@
-//! Which blocks the requests under way use, by worker.
+//! Which blocks the running requests use, by worker.
 //!
 //! One structure answers two questions, because both are about the same blocks: how much
 //! memory a worker's running requests pin (shared blocks counted once), and which blocks a
@@ -40,7 +40,7 @@ mod tests;
 /// Blocks in use and by how many requests, by slot.
 #[derive(Debug, Default)]
 pub struct ActiveBlocks {
-    /// By first block.
+    /// Stretches of blocks, keyed by their first block.
     stretches: HashMap<BlockHash, Stretch, BuildHasherDefault<BlockHasher>>,
     /// Distinct blocks in use, by slot.
     used: Vec<usize>,
@@ -107,7 +107,7 @@ impl Stretch {
         }
     }
 
-    /// One more request of the slot passes. Whether it is the slot's first.
+    /// One more request of the slot passes. Returns whether it is the slot's first.
     fn enter(&mut self, slot: usize) -> bool {
         match self.users.binary_search_by_key(&slot, |user| user.slot) {
             Ok(at) => {
@@ -140,7 +140,7 @@ impl ActiveBlocks {
         self.used.resize(slots.max(self.used.len()), 0);
     }
 
-    /// A request with this chain is under way on the slot.
+    /// A request with this chain runs on the slot.
     pub fn acquire(&mut self, slot: usize, chain: &[BlockHash]) {
         let mut rest = chain;
         let mut before = None;
@@ -189,7 +189,7 @@ impl ActiveBlocks {
         }
     }
 
-    /// No request is under way on the slot any more.
+    /// No request runs on the slot any more.
     pub fn forget(&mut self, slot: usize) {
         if self.used[slot] == 0 {
             return;
@@ -234,7 +234,7 @@ impl ActiveBlocks {
         }
     }
 
-    /// The rest of a chain, which nobody else uses.
+    /// The rest of a chain, which no other request uses.
     fn add(&mut self, slot: usize, rest: &[BlockHash]) {
         let stretch = Stretch {
             blocks: rest.to_vec(),
@@ -245,7 +245,7 @@ impl ActiveBlocks {
     }
 
     /// Makes one stretch of two that follow each other, if nobody parts or ends between
-    /// them: if the same requests pass both. Whether it did.
+    /// them: if the same requests pass both. Returns whether it joined them.
     fn rejoin(&mut self, before: BlockHash, after: BlockHash) -> bool {
         let users = |first| self.stretches.get(&first).map(|stretch| &stretch.users);
         if users(before) != users(after) {

@@ -5,8 +5,8 @@
 //! home or a few places after it, and looking one up reads one cache line as a rule. There
 //! are no control bytes and no marks of deleted entries: an entry is 16 bytes, a set without
 //! members is a gap, and removing closes the row again. At most three of four places are
-//! taken and at least half when the array was last written anew, so a block takes 21 to 32
-//! bytes. Being sorted, an array is written anew in one pass over the memory.
+//! taken and at least half when the array was last rewritten, so a block takes 21 to 32
+//! bytes. Being sorted, an array is rewritten in one pass over the memory.
 //!
 //! # Guarantees
 //!
@@ -21,7 +21,7 @@ use crate::worker_set::WorkerSet;
 #[cfg(test)]
 mod tests;
 
-/// Below it, an array is not worth writing anew.
+/// Below it, an array is not worth rewriting.
 const FEWEST_HOMES: usize = 32;
 /// Places after the last home, so that keys at the end find room.
 const TAIL: usize = 16;
@@ -39,7 +39,7 @@ pub(crate) struct BlockTable {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     key: u64,
-    /// Empty for a gap.
+    /// The workers that hold the block; empty in an unused entry.
     holders: WorkerSet,
 }
 
@@ -50,7 +50,7 @@ const GAP: Place = Place {
 };
 
 impl BlockTable {
-    /// Blocks that somebody holds.
+    /// Number of blocks that at least one worker holds.
     pub(crate) fn len(&self) -> usize {
         self.taken
     }

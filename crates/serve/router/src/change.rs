@@ -1,4 +1,4 @@
-//! Changing how workers are chosen while the router runs, and what is in force.
+//! Changes how workers are chosen while the router runs, and reports the current settings.
 
 use serde::{Deserialize, Serialize};
 use tracing::info;
@@ -21,7 +21,7 @@ pub struct RouterState {
     pub mode: ModeName,
     #[serde(flatten)]
     pub weights: Option<BlockWeights>,
-    /// All there are.
+    /// All mode names.
     pub modes: [ModeName; ModeName::ALL.len()],
 }
 

@@ -1,4 +1,4 @@
-//! How soon a place frees, from how often places freed lately.
+//! Estimates when a slot frees from the recent rate of completions.
 //!
 //! Counts per second over the last minute: enough for a `Retry-After`, constant in memory,
 //! and quick to forget a time when things were different.

@@ -1,4 +1,4 @@
-//! What was decided, on which figures, and how it turned out.
+//! Records of routing decisions: the figures they were based on, and the outcome.
 //!
 //! Each placement leaves a [`Decision`]: the figures of every candidate as the policy saw
 //! them, who was passed over and why, and later what really happened. The last ones are
@@ -58,7 +58,7 @@ pub struct Decision {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, TS)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum Outcome {
-    /// No token yet.
+    /// Placed on a worker, without a token yet.
     Placed,
     Started {
         first_token_after: f64,
@@ -174,7 +174,7 @@ fn explain_candidate(line: &mut String, candidate: &Candidate) -> fmt::Result {
 /// The last decisions, bounded in number and in size.
 #[derive(Debug)]
 pub(crate) struct DecisionLog {
-    /// With consecutive numbers.
+    /// The latest decisions, with consecutive numbers.
     kept: VecDeque<Arc<Decision>>,
     capacity: usize,
     rows: usize,

@@ -1,10 +1,10 @@
-//! Are a worker's cache events complete, and what if not.
+//! Checks that a worker's cache events are complete, and repairs gaps.
 //!
 //! Batches carry a number that is contiguous per epoch. As long as each batch continues the
 //! last, it is applied at once. A missing number, or an epoch that differs, means that what
-//! the index believes may be wrong: the caller is told once to fetch a snapshot, and batches
-//! that arrive meanwhile are kept and replayed on top of it. A gap within what was kept asks
-//! for another snapshot, so the feed converges however messages were lost.
+//! the index believes may be wrong: the caller is asked once to fetch a snapshot, and batches
+//! that arrive in the meantime are kept and replayed on top of it. A gap within what was kept
+//! asks for another snapshot, so the feed converges however messages were lost.
 //!
 //! # Guarantees
 //!
@@ -47,7 +47,7 @@ pub enum Observed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FeedState {
-    /// Nothing has been heard yet.
+    /// Nothing has been received yet.
     Silent,
     Live,
     AwaitingSnapshot,
@@ -122,11 +122,11 @@ impl<'a> Holdings<'a> {
 /// Where one worker's feed stands.
 #[derive(Debug, Default)]
 pub struct Feed {
-    /// Epoch and number of the batch that comes next; `None` before anything was heard.
+    /// Epoch and number of the batch that comes next; `None` before anything was received.
     next: Option<(u64, u64)>,
     /// Batches of one epoch that wait for a snapshot; `None` while live.
     waiting: Option<VecDeque<KvBatch>>,
-    /// What the worker does contradicts what its events said.
+    /// The worker's behaviour contradicts its events.
     doubted: bool,
 }
 
@@ -175,8 +175,8 @@ impl Feed {
         Observed::Applied
     }
 
-    /// Hears how far the worker's batches go. Whoever is behind has missed some: the caller
-    /// says it only once they should have arrived.
+    /// Takes the worker's latest batch number. If the feed is behind it, batches were lost: the
+    /// caller passes it only once they should have arrived.
     pub fn head(&mut self, head: (u64, u64), holdings: &mut Holdings<'_>) -> Observed {
         if self.waiting.is_some() {
             return Observed::Buffered;
@@ -197,7 +197,7 @@ impl Feed {
         self.doubted = self.state() == FeedState::Live;
     }
 
-    /// Replaces what the worker holds by a snapshot and goes on with the batches kept.
+    /// Replaces the worker's holdings with a snapshot and applies the batches that were kept.
     pub fn restore(&mut self, snapshot: &KvSnapshot, holdings: &mut Holdings<'_>) -> Observed {
         if self.waiting.is_none() && self.is_behind(snapshot) {
             return Observed::Duplicate;

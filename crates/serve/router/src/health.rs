@@ -46,27 +46,27 @@ enum Standing {
     Recovering { trust: u32 },
 }
 
-/// The same for people and programs outside.
+/// A worker's health as it is reported outside the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Condition {
     Sound,
     /// Gets few requests, and more as they are served.
     Recovering,
-    /// One request tries it.
+    /// Gets one request, which decides whether it recovers.
     OnTrial,
-    /// Gets nothing.
+    /// Quarantined: gets no requests.
     Shunned,
 }
 
 impl Health {
-    /// A worker that nothing is held against.
+    /// A worker without failures.
     pub const SOUND: Self = Self {
         standing: Standing::Sound { failures: 0 },
         pauses: 0,
     };
 
-    /// A worker that comes back.
+    /// A worker that comes back after it was lost.
     pub const RETURNED: Self = Self {
         standing: Standing::Recovering { trust: FIRST_TRUST },
         pauses: 0,
@@ -106,13 +106,13 @@ impl Health {
         };
     }
 
-    /// A request has failed for a reason that lies with the worker. Whether it is left alone
-    /// from now on.
+    /// Records a failure that the worker caused. Returns whether the worker is quarantined from now
+    /// on.
     pub fn failed(&mut self, now: Moment) -> bool {
         let failures = match self.standing {
             Standing::Sound { failures } => failures + 1,
-            // Whoever is on trial has used up its credit. What was under way when it was
-            // shunned fails late and proves nothing new.
+            // One failure ends a trial. Requests that were running when the worker was
+            // shunned fail late and prove nothing new.
             Standing::Shunned { until } if now < until => return false,
             Standing::Shunned { .. } | Standing::Recovering { .. } => FAILURES,
         };

@@ -251,7 +251,7 @@ impl Learner {
         (alone, growth * alone)
     }
 
-    /// What the samples say.
+    /// The current estimates.
     pub fn outlook(&self) -> Outlook {
         let (step, growth) = self.step();
         Outlook {

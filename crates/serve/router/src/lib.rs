@@ -10,7 +10,7 @@
 //! | [`query`] | what is asked and answered |
 //! | [`state`] | who is a member, who may take this request, what is reserved |
 //! | [`prefix_index`] | which worker holds which prefix (from the workers' events) |
-//! | [`active_blocks`] | which blocks the requests under way use, and will leave behind |
+//! | [`active_blocks`] | which blocks the running requests use, and will leave behind |
 //! | [`feed`] | are a worker's events complete, and what if not |
 //! | [`load`] | what the router has sent to a worker and not seen finished |
 //! | [`health`] | whether a worker is trusted, and with how many requests |
@@ -22,7 +22,7 @@
 //! | [`router`] | the lock, the guard, the metrics |
 //!
 //! Absent on purpose: nothing here knows HTTP, links to workers, or how events travel, and
-//! nothing waits, except whoever awaits [`Router::route`] while every worker is full.
+//! nothing waits, except callers of [`Router::route`] while every worker is full.
 
 pub mod active_blocks;
 mod block_table;

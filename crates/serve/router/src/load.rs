@@ -1,19 +1,19 @@
-//! What the router has sent to a worker and not seen finished.
+//! Requests that the router has sent to a worker and that have not ended.
 //!
-//! The router's own books, exact at every moment, in contrast to the status that a worker
+//! The router's own accounting, exact at every moment, in contrast to the status that a worker
 //! publishes when it gets around to it: a burst of requests between two reports would all
 //! see the same idle worker. The two are never mixed.
 //!
 //! Blocks in use are in [`crate::active_blocks`], where sharing between requests is known;
 //! here is only the part that cannot be shared, the last and incomplete block of a prompt.
 
-/// Sums over the requests under way on one worker.
+/// Sums over the running requests on one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     pub in_flight: u32,
     /// Prompt tokens to be computed by requests that have not shown their first token.
     pub pending_prefill_tokens: u64,
-    /// Those requests.
+    /// Requests that have not shown their first token.
     pub pending_requests: u32,
     /// Requests whose prompt ends within a block.
     pub partial_blocks: u32,

@@ -2,7 +2,7 @@
 //!
 //! Handles are looked up when a worker joins or the mode changes, so that reporting a
 //! decision is a handful of atomic additions. A worker's rows go when it leaves. What has
-//! been learned is written down once a second: it changes with every token, and nobody
+//! been learned is written down once per second: it changes with every token, and nobody
 //! scrapes faster.
 
 mod cells;

@@ -169,7 +169,7 @@ impl BlockWeights {
 }
 
 impl Default for BlockWeights {
-    /// The specification's.
+    /// The weights of the published formula.
     fn default() -> Self {
         Self {
             overlap_score_weight: 1.0,

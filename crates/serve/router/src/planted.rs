@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub enum Bug {
     /// A placement whose request failed is never given back.
     LostRelease = 1,
-    /// Whoever goes on with an answer says the last token again.
+    /// A worker that continues an answer repeats the last token.
     RepeatedToken = 2,
     /// A gap in a worker's events is not noticed.
     MissedSnapshot = 3,
     /// A slot is given back when the client has read the answer, not when the engine is done.
     SlotUntilRead = 4,
-    /// A prompt that waits for its siblings is not told when one has ended.
+    /// A prompt that waits for its siblings is not notified when one has ended.
     ForgottenSibling = 5,
-    /// An answer that nobody reads is never given up.
+    /// An answer that nobody reads is never cancelled.
     EndlessPatience = 6,
 }
 

@@ -1,4 +1,4 @@
-//! The seam: which of the candidates takes the request.
+//! The interface of a routing policy: which of the candidates takes the request.
 //!
 //! A policy sees figures and returns an index. It knows neither the index nor the books
 //! they come from, reads no clock and draws only from the randomness it is handed, so each
@@ -105,7 +105,7 @@ pub struct Candidate {
     /// What it would have to compute until this request's first token, pending work
     /// included, in blocks.
     pub prefill_blocks: f64,
-    /// Blocks that its requests under way use, without this one.
+    /// Blocks that its running requests use, without this one.
     pub decode_blocks: u32,
     /// Blocks that this request would add to those.
     pub new_blocks: u32,
@@ -302,7 +302,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Where a rotation goes on after `last`, over candidates in ascending order of worker.
+/// Where a rotation continues after `last`, over candidates in ascending order of worker.
 ///
 /// By worker and not by position: positions shift when workers join, leave or are skipped,
 /// and a counter over them would pass some by and visit others twice.

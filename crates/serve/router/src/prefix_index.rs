@@ -6,7 +6,7 @@
 //!
 //! Workers are numbered by dense *slots*. Slots come in pages of 64 with one map each, so
 //! that an entry is a key and a word, in a [table](crate::block_table) made for that: 21 to
-//! 32 bytes a block. Sets that grow would need a tag or a pointer in every entry of the
+//! 32 bytes per block. Sets that grow would need a tag or a pointer in every entry of the
 //! ordinary, small fleet; beyond 64 workers a lookup is simply repeated per page.
 //!
 //! # Lookup by quarters
@@ -32,7 +32,7 @@
 //! # Elsewhere
 //!
 //! Sequence numbers and resync are in [`crate::feed`]: a gap is a fact about a feed, not
-//! about the map. Blocks that requests under way will leave behind are in
+//! about the map. Blocks that running requests will leave behind are in
 //! [`crate::active_blocks`], by stretches: those come and go with every request.
 
 use contract::BlockHash;
@@ -94,7 +94,7 @@ impl PrefixIndex {
         self.held[slot]
     }
 
-    /// Entries in the index: blocks that somebody holds, counted once per page.
+    /// Entries in the index: blocks that at least one worker holds, counted once per page.
     pub fn len(&self) -> usize {
         self.pages.iter().map(BlockTable::len).sum()
     }

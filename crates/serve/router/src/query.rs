@@ -1,4 +1,4 @@
-//! What the router is asked, and what it answers.
+//! Requests to the router, and its answers.
 //!
 //! A query borrows: the prompt's chain belongs to the request, and the router copies what
 //! it has to remember. An answer is a small value. [`Claim`]s are for owners of a
@@ -30,10 +30,10 @@ pub struct RouteQuery<'a> {
     pub deadline: Option<Moment>,
 }
 
-/// Who asks, as far as sharing goes. Whether it is true is the caller's business.
+/// The tenant of a request, for fair sharing. The caller is responsible for its truth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// Who is served beside others; 0 is everyone without a name.
+    /// The tenant; 0 for all requests without one.
     pub tenant: u64,
     /// The tenant's weight beside the others'. Not 0.
     pub share: u32,
@@ -43,7 +43,7 @@ pub struct Identity {
 }
 
 impl Default for Identity {
-    /// Nobody in particular.
+    /// An anonymous tenant with the default share.
     fn default() -> Self {
         Self {
             tenant: 0,
@@ -64,7 +64,7 @@ impl RouteQuery<'_> {
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a claim is released and a ticket cancelled by its owner"]
 pub enum Placed {
-    /// It has a place.
+    /// It has a slot on a worker.
     Now(Claim),
     /// Every worker that may take it is full. It is bound to the slot that suits it when
     /// one frees; see [`State::ready`](crate::State::ready).
@@ -80,9 +80,9 @@ pub struct Ticket(pub(crate) u64);
 pub enum RouteError {
     #[error("no worker is available")]
     NoWorker,
-    #[error("all workers are full; a place is expected in {} s", retry_after.as_secs_f64().ceil())]
+    #[error("all workers are full; a slot is expected in {} s", retry_after.as_secs_f64().ceil())]
     Saturated { retry_after: Duration },
-    #[error("no worker had a place in time; one is expected in {} s", retry_after.as_secs_f64().ceil())]
+    #[error("no worker had a free slot in time; one is expected in {} s", retry_after.as_secs_f64().ceil())]
     QueueTimeout { retry_after: Duration },
 }
 

@@ -6,20 +6,21 @@
 //! weights and a tenant's sessions share alike ([`fair`]); within a session, arrival. One
 //! exception keeps conversations at home: a freed slot takes the first request *that is at
 //! home there*, among the first [`WINDOW`] of the order. Plain order would scatter
-//! conversations over the fleet exactly when there is no time to compute their prompts anew.
+//! conversations over the fleet exactly when there is no time to recompute their prompts.
 //!
 //! # Guarantees
 //!
 //! - **A class is passed over at most [`MOST_OVERTAKEN`] times**: then the next slot is its,
 //!   so with two classes the lower has at least one slot in 17, and with `n` one in `15 + n`.
 //! - **Within a class nobody is overtaken more than [`MOST_OVERTAKEN`] times**: so often may
-//!   one who stands behind in the order be bound first; then whoever was overtaken goes
-//!   next in the order, home or not. A bound on age would turn the queue into plain order as soon as
+//!   one who stands behind in the order be bound first; then the overtaken request goes
+//!   next, home or not. A bound on age would turn the queue into plain order as soon as
 //!   everyone has waited that long, which is when order matters most.
-//! - **Shares.** Whoever is bound pays, at home or not, so tenants that wait all the time
-//!   get tokens in proportion to their weights, within the cost of [`WINDOW`] requests.
-//! - **A full queue is shared too**: who has less than their share of it takes a place of
-//!   the one who has most ([`Queue::displace`]).
+//! - **Shares.** Every request that is bound is charged, at home or not, so tenants that wait
+//!   all the time get tokens in proportion to their weights, within the cost of [`WINDOW`]
+//!   requests.
+//! - **A full queue is shared too**: a tenant with less than its share takes a place of the
+//!   tenant that has most ([`Queue::displace`]).
 //! - **Cancelled is gone.** A cancelled request leaves at once and is never bound.
 //!
 //! # Elsewhere
@@ -115,7 +116,7 @@ fn class(priority: i32) -> Class {
     Reverse(priority.clamp(-HIGHEST_PRIORITY, HIGHEST_PRIORITY))
 }
 
-/// Those of one priority.
+/// The waiting requests of one priority.
 #[derive(Debug, Default)]
 struct Rank {
     tenants: Flows<Flows<BTreeSet<u64>>>,
@@ -134,9 +135,9 @@ struct Holding {
 #[derive(Debug)]
 pub struct Queue {
     waiting: BTreeMap<u64, Waiting>,
-    /// Those in which somebody waits.
+    /// Priorities with waiting requests.
     ranks: BTreeMap<Class, Rank>,
-    /// By tenant.
+    /// What each tenant has in the queue, by tenant.
     holdings: BTreeMap<u64, Holding>,
     arrivals: u64,
     expected_output: f64,
@@ -286,7 +287,7 @@ impl Queue {
         }
     }
 
-    /// An answer had so many tokens: the next is expected to be alike.
+    /// Updates the expected output length with an answer of so many tokens.
     pub fn heed_output(&mut self, tokens: u32) {
         self.expected_output += OUTPUT_GAIN * (f64::from(tokens) - self.expected_output);
     }
@@ -335,7 +336,7 @@ impl Queue {
         lost.into_iter().map(Ticket).collect()
     }
 
-    /// Classes in which somebody waits: those passed over too often, then by priority.
+    /// Classes with waiting requests: those passed over too often, then by priority.
     fn classes_in_turn(&self) -> Vec<Class> {
         let starved = |rank: &Rank| rank.passed_over >= MOST_OVERTAKEN;
         let mut classes: Vec<_> = self
@@ -364,7 +365,7 @@ impl Queue {
             if !waiting.may_go_to(worker) {
                 continue;
             }
-            // If all of the window have failed there: whoever comes first behind it.
+            // If all of the window have failed there: the first one behind it.
             let beyond = position >= WINDOW;
             if beyond || waiting.overtaken >= MOST_OVERTAKEN || is_home(waiting) {
                 return Some(number);

@@ -1,10 +1,10 @@
-//! Who holds which place, by a key that cannot be used twice.
+//! Reserved slots, by a key that cannot be used twice.
 //!
-//! Keys are reused, so each carries a generation: a key that has been taken out opens
-//! nothing, not even what moved in after it. A slab and not a map, because every request
-//! passes here three times and the keys are ours to choose.
+//! Positions are reused, so each key carries a generation: the key of a removed entry finds
+//! nothing, not even the entry that took its position. A slab and not a map, because every
+//! request is looked up three times and the keys are ours to choose.
 
-/// Opens one entry, once.
+/// The key of one entry; valid until the entry is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     position: u32,

@@ -4,15 +4,15 @@
 //! nothing, so a lock around it costs less than the two channel crossings and wake-ups that
 //! asking a task would; and a guard can give its place back right in `Drop`, where nothing
 //! can be awaited, without a second channel that might still be full of releases when the
-//! next pick looks at the load. Only a request that finds every worker full waits: whoever
-//! makes room binds it, under the same lock, and wakes it after letting go of the lock.
+//! next pick looks at the load. Only a request that finds every worker full waits: the caller
+//! that makes room binds it, under the same lock, and wakes it after releasing the lock.
 //!
 //! # Guarantees
 //!
 //! - **A placement is a reservation.** It is counted before [`Router::route`] returns and
 //!   given back when the [`Placement`] is dropped, however the request ended.
 //! - **Room is never left unused.** Every method that may make room hands it to those who
-//!   wait before the lock is let go, so no newcomer finds a slot that somebody waits for.
+//!   wait before the lock is released, so no newcomer finds a slot that another waits for.
 //! - **Readers do not hold up routing**: they copy small values or shared records and
 //!   format outside the lock.
 
@@ -155,7 +155,7 @@ impl Router {
         })
     }
 
-    /// Forgets a worker. Whether it was a member.
+    /// Removes a worker. Returns whether it was a member.
     pub fn leave(&self, worker: WorkerId) -> bool {
         self.changing(|Guarded { state, metrics, .. }| {
             metrics.leave(worker);
@@ -163,7 +163,7 @@ impl Router {
         })
     }
 
-    /// Forgets a worker that vanished without a word. Whether it was a member.
+    /// Removes a worker that vanished without notice. Returns whether it was a member.
     pub fn lose(&self, worker: WorkerId) -> bool {
         self.changing(|Guarded { state, metrics, .. }| {
             metrics.leave(worker);
@@ -171,7 +171,7 @@ impl Router {
         })
     }
 
-    /// Places nothing more on a worker. Whether it is a member.
+    /// Places nothing more on a worker. Returns whether it is a member.
     pub fn drain(&self, worker: WorkerId) -> bool {
         self.changing(|guarded| guarded.state.drain(worker))
     }
@@ -194,7 +194,7 @@ impl Router {
     }
 
     /// What this router has on each worker. Also gives those who wait their chance where time
-    /// alone makes room, so it is to be called several times a second.
+    /// alone makes room, so it is to be called several times per second.
     pub fn loads(&self) -> Vec<(WorkerId, FrontendLoad)> {
         self.changing(|guarded| guarded.state.loads())
     }
@@ -400,7 +400,7 @@ impl Placement {
             .first_token(&self.claim, actual_cached_tokens, now);
     }
 
-    /// Corrects what [`first_token`](Self::first_token) said of the cache.
+    /// Corrects the cached tokens that [`first_token`](Self::first_token) reported.
     pub fn found_cached(&mut self, cached_tokens: u32) {
         let Guarded { state, .. } = &mut *self.router.shared.guarded.lock();
         state.found_cached(&self.claim, cached_tokens);

@@ -60,7 +60,7 @@ const MOST_LOST: usize = 256;
 /// Why a worker was not taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
-    #[error("worker {worker} names blocks otherwise ({found}) than this router ({expected})")]
+    #[error("worker {worker} uses a different block hash ({found}) than this router ({expected})")]
     Hashing {
         worker: WorkerId,
         expected: Hashing,
@@ -93,7 +93,7 @@ pub struct WorkerView {
     pub in_flight_elsewhere: u32,
     /// Requests that this frontend may have on it, where the worker divides its slots.
     pub lease: Option<u32>,
-    /// From here on, the router's own books.
+    /// From here on, the router's own accounting.
     pub in_flight: u32,
     pub pending_prefill_tokens: u64,
     pub active_blocks: u32,
@@ -131,7 +131,7 @@ impl Learned {
     }
 }
 
-/// Members, holdings, books and the policy in force.
+/// Members, holdings, reservations and the current policy.
 #[derive(Debug)]
 pub struct State {
     config: RouterConfig,
@@ -143,7 +143,7 @@ pub struct State {
     reservations: Reservations<Reservation>,
     completions: Completions,
     queue: Queue,
-    /// Those who made place in the queue for others and have not been told.
+    /// Requests that were displaced from a full queue and have not been notified.
     displaced: Vec<Ticket>,
     /// The latest workers that vanished, latest first.
     lost: Vec<WorkerId>,
@@ -204,7 +204,7 @@ impl State {
     }
 
     /// Takes a worker in. One that is a member already is replaced, as if it had left:
-    /// what it held and what was under way on it belonged to its earlier life.
+    /// what it held and what was running on it belonged to its earlier life.
     pub fn join(&mut self, card: WorkerCard) -> Result<(), JoinError> {
         let expected = self.config.hashing;
         if card.hashing != expected {
@@ -240,7 +240,7 @@ impl State {
     }
 
     /// Forgets a worker that vanished without a word. Should it come back, it is trusted
-    /// gradually. Whether it was a member.
+    /// gradually. Returns whether it was a member.
     pub fn lose(&mut self, worker: WorkerId) -> bool {
         let was_member = self.leave(worker);
         if was_member {
@@ -251,7 +251,8 @@ impl State {
         was_member
     }
 
-    /// Forgets a worker. Claims on it stay valid and come to nothing. Whether it was one.
+    /// Removes a worker. Claims on it can still be released, without effect. Returns whether it was
+    /// a member.
     pub fn leave(&mut self, worker: WorkerId) -> bool {
         let Some(slot) = self.members.remove(worker) else {
             return false;
@@ -262,7 +263,7 @@ impl State {
         true
     }
 
-    /// Places nothing more on a worker; what is under way goes on. Whether it is a member.
+    /// Places nothing more on a worker; running requests continue. Returns whether it is a member.
     pub fn drain(&mut self, worker: WorkerId) -> bool {
         self.may_strand = true;
         let member = self.members.get_mut(worker);
@@ -286,7 +287,8 @@ impl State {
         }
     }
 
-    /// Keeps what every frontend has on a worker; `own` is this one, whose books are better.
+    /// Stores what every frontend has on a worker; `own` is this one, which knows its own load
+    /// better.
     pub fn share(
         &mut self,
         worker: WorkerId,
@@ -372,7 +374,7 @@ impl State {
     }
 
     /// Changes the policy from the next request on, those that wait included: call
-    /// [`ready`](Self::ready). Requests under way are not touched.
+    /// [`ready`](Self::ready). Running requests are not touched.
     pub fn set_mode(&mut self, mode: Mode) {
         self.config.mode = mode;
         self.policy = mode.policy();
@@ -452,7 +454,7 @@ impl State {
         most.saturating_sub(fewest)
     }
 
-    /// Blocks confirmed by events, and blocks expected because of requests under way.
+    /// Blocks confirmed by events, and blocks expected because of running requests.
     pub fn known_blocks(&self) -> (usize, usize) {
         (self.index.len(), self.active.len())
     }

@@ -9,7 +9,7 @@
 pub(crate) struct WorkerSet(u64);
 
 impl WorkerSet {
-    /// How many workers one set can tell apart.
+    /// Most workers in one set.
     pub(crate) const CAPACITY: usize = 64;
 
     pub(crate) const EMPTY: Self = Self(0);

@@ -1,4 +1,4 @@
-//! What a worker tells without being asked.
+//! The event feed that a worker pushes to a router.
 //!
 //! A feed may lose messages: a router that cannot keep up must not slow down an engine.
 //! Loss is harmless because cache batches are numbered (a gap is noticed and repaired with
@@ -56,7 +56,7 @@ pub struct Delivery {
     pub published: Moment,
 }
 
-/// The worker's end.
+/// The worker's end of an event feed.
 #[derive(Clone, Debug)]
 pub struct FeedPublisher {
     sender: mpsc::Sender<Delivery>,
@@ -93,7 +93,7 @@ impl FeedPublisher {
     }
 }
 
-/// The router's end.
+/// The router's end of an event feed.
 #[derive(Debug)]
 pub struct Feed {
     inner: Box<Inner>,

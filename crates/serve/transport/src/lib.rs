@@ -1,4 +1,4 @@
-//! How a frontend reaches workers and hears from them.
+//! How a frontend sends requests to workers and receives their events.
 //!
 //! Three things cross the gap between the routing side and the engine side, and each has
 //! its module:

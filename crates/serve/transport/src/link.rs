@@ -1,4 +1,4 @@
-//! The seam between routing and engines.
+//! The interface between routing and engines.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -24,7 +24,7 @@ pub trait WorkerLink: Debug + Send + Sync + 'static {
     /// Forgets every cached block that no running request uses.
     fn reset_cache(&self) -> LinkFuture<'_, ()>;
 
-    /// Tells what this frontend has under way on the worker, for the other frontends of the
+    /// Reports what this frontend is running on the worker, for the other frontends of the
     /// same worker. Called often; must not wait. A worker that serves one frontend only does
     /// not need to know.
     fn tell_load(&self, load: FrontendLoad) {

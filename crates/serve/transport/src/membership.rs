@@ -1,8 +1,8 @@
-//! Who is there.
+//! Which workers there are.
 //!
-//! Whatever discovers workers (the demo itself, later etcd or Kubernetes) speaks through a
-//! [`Roster`]; whoever routes listens to its [`Changes`]. A change is told once and in
-//! order, so the listener's picture is exact without polling.
+//! What discovers workers (the demo itself, etcd, Kubernetes or a list) reports them to a
+//! [`Roster`]; the router listens to its [`Changes`]. A change is reported once and in order, so
+//! the listener's view is exact without polling.
 
 use std::sync::Arc;
 
@@ -37,13 +37,13 @@ pub enum Change {
     Left(WorkerId),
 }
 
-/// A connected pair.
+/// Creates a connected pair.
 pub fn roster() -> (Roster, Changes) {
     let (sender, receiver) = mpsc::channel(CAPACITY);
     (Roster { sender }, Changes { receiver })
 }
 
-/// The announcing end.
+/// Announces workers that join or leave.
 #[derive(Clone, Debug)]
 pub struct Roster {
     sender: mpsc::Sender<Change>,
@@ -56,14 +56,14 @@ impl Roster {
     }
 }
 
-/// The listening end.
+/// Receives the changes that a [`Roster`] announces.
 #[derive(Debug)]
 pub struct Changes {
     receiver: mpsc::Receiver<Change>,
 }
 
 impl Changes {
-    /// The next change; `None` once nobody can announce any more.
+    /// The next change; `None` once the roster is gone.
     pub async fn next(&mut self) -> Option<Change> {
         self.receiver.recv().await
     }

@@ -92,7 +92,7 @@ export function SystemDrawing({ state }: { state: State }) {
           lines={[{ label: "in flight", value: number(rest.reduce((sum, worker) => sum + worker.in_flight, 0)) }]}
         />
       )}
-      <Part box={layout.console} title="Console" lines={[{ label: "this page", value: "" }, { label: "renewed each second", value: "" }]} />
+      <Part box={layout.console} title="Console" lines={[{ label: "this page", value: "" }, { label: "updated every second", value: "" }]} />
       <Part box={layout.metrics} title={isNarrow ? "Prometheus" : "Prometheus, Grafana"} lines={metricsLines(state, isNarrow)} />
     </svg>
   );
@@ -114,7 +114,7 @@ function metricsLines({ gpu }: State, isNarrow: boolean) {
 
 function summary(state: State, total: number | null): string {
   const workers = state.workers.map((worker) => `worker ${worker.id}: ${worker.in_flight} of ${worker.slots} in flight`).join(", ");
-  return `The system as it runs. ${number(state.load?.conversations.active)} conversations, ${number(total, 1)} decisions a second, router mode ${modeName(state.router.mode)}, ${number(state.requests.queued)} waiting. ${workers}.`;
+  return `The system as it runs. ${number(state.load?.conversations.active)} conversations, ${number(total, 1)} decisions per second, router mode ${modeName(state.router.mode)}, ${number(state.requests.queued)} waiting. ${workers}.`;
 }
 
 function Lines({ layout, busy, isNarrow }: { layout: ReturnType<typeof wide>; busy: boolean; isNarrow: boolean }) {

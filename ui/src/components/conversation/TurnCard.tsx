@@ -37,7 +37,7 @@ function NoAnswer({ pending }: { pending: boolean }) {
       Waiting for the first token, or the answer is under way
     </div>
   ) : (
-    <p className="muted">No answer came to this question.</p>
+    <p className="muted">No answer was received.</p>
   );
 }
 

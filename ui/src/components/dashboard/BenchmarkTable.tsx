@@ -16,7 +16,7 @@ export function BenchmarkTable({ state, fetched }: { state: State; fetched: Fetc
         </h2>
         {baseline && <p className="muted small">{facts(baseline)}</p>}
       </header>
-      {baseline ? <Levels baseline={baseline} state={state} /> : <p className="muted">{error ?? whyNone(state.baseline) ?? "The baseline is being fetched."}</p>}
+      {baseline ? <Levels baseline={baseline} state={state} /> : <p className="muted">{error ?? whyNone(state.baseline) ?? "Loading the baseline."}</p>}
     </section>
   );
 }

@@ -25,7 +25,7 @@ const ROWS: readonly Row[] = [
   },
   {
     name: "TPOT",
-    hint: "Time per output token after the first; one value a request.",
+    hint: "Time per output token after the first; one value per request.",
     format: ms,
     live: (window) => window.tpot_ms,
     rr: (cell) => cell.tpot_ms,

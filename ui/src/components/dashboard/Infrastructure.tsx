@@ -49,7 +49,7 @@ function Worker({ worker }: { worker: WorkerState }) {
         <dt>In flight</dt>
         <dd>{number(worker.in_flight)} of {number(worker.slots)} slots</dd>
         <dt>Cache blocks</dt>
-        <dd title={`${number(cache.active_blocks)} used by requests under way, ${number(cache.cached_blocks)} kept for later ones`}>
+        <dd title={`${number(cache.active_blocks)} used by running requests, ${number(cache.cached_blocks)} kept for later ones`}>
           {number(held)} of {number(cache.total_blocks)}
         </dd>
         <dt>Cache hit since start</dt>

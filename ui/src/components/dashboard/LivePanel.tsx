@@ -37,8 +37,8 @@ export function LivePanel({ connection, state, points, fetched }: Props) {
       <footer className="small">
         <BaselineLine state={state} text={baseline && match ? describe(baseline, match) : null} error={error} />
         <ul className="caveats" aria-label="Notes on the comparison">
-          {!isRunning && <li>{load ? "Load is stopped: press Start to see live figures." : "No load generator runs here, so there are no live figures."}</li>}
-          {connection !== "open" && <li>The connection is lost: these are the last figures that came.</li>}
+          {!isRunning && <li>{load ? "Load is stopped: press Start to see live values." : "Started without a load generator, so there are no live values."}</li>}
+          {connection !== "open" && <li>The connection is lost: these are the last values received.</li>}
           {connection === "open" && isRunning && notes.length === 0 && match?.exact && <li className="fine">{allFine(state, settings.current)}</li>}
           {notes.map((note) => (
             <li key={note}>{note}</li>
@@ -52,10 +52,10 @@ export function LivePanel({ connection, state, points, fetched }: Props) {
 function BaselineLine({ state, text, error }: { state: State; text: string | null; error: string | null }) {
   const status = state.baseline;
   if (text !== null) return <p className="muted">{text}</p>;
-  if (error !== null) return <p className="muted">The baseline could not be fetched: {error}</p>;
+  if (error !== null) return <p className="muted">The baseline could not be loaded: {error}</p>;
   return (
     <p className="muted">
-      {whyNone(status) ?? "The baseline is being fetched."}{" "}
+      {whyNone(status) ?? "Loading the baseline."}{" "}
       {status.state === "computing" && <progress max={status.total} value={status.done} aria-label="Baseline" />}
     </p>
   );

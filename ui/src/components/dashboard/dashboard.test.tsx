@@ -44,7 +44,7 @@ describe("the slider", () => {
     expect(shown()).toBe("120");
     rerender(slider(120));
     await pass(0);
-    // From here on the server has the say, whoever told it.
+    // From here on the server's value is shown, no matter who set it.
     rerender(slider(160));
     expect(shown()).toBe("160");
   });

@@ -8,7 +8,7 @@ export function NoPrometheus() {
   return (
     <div className="no-prometheus" role="status">
       <p>
-        <b>No Prometheus is connected</b>, so the panels show what they would ask. Start the demo with one:
+        <b>No Prometheus is connected</b>, so the panels show only their queries. Start the demo with one:
       </p>
       <p className="command"><code>{ALL_IN_ONE}</code> <CopyButton text={ALL_IN_ONE} label="Copy the first command" /></p>
       <p>or beside one of your own, which reads <code>dashboards/prometheus/demo.yml</code>:</p>

@@ -18,11 +18,11 @@ function useNow(ticking: boolean): number {
 export function ConnectionState({ connection, receivedMs }: Pick<Feed, "connection" | "receivedMs">) {
   const down = connection === "down";
   const now = useNow(down);
-  if (connection === "open") return <Shown tone="good" text="Live" title="Figures arrive every second." />;
+  if (connection === "open") return <Shown tone="good" text="Live" title="Updated every second." />;
   if (!down) return <Shown tone="near" text="Connecting" title="Waiting for the server's first message." />;
-  if (receivedMs === null) return <Shown tone="missed" text="No connection" title="The server cannot be reached; it is tried again." />;
+  if (receivedMs === null) return <Shown tone="missed" text="No connection" title="The server is unreachable; reconnecting." />;
   return (
-    <Shown tone="missed" text={`Stale since ${clock(receivedMs)}`} title="The connection is lost; it is tried again. Figures are the last that came.">
+    <Shown tone="missed" text={`Stale since ${clock(receivedMs)}`} title="The connection is lost; reconnecting. These are the last values received.">
       <span aria-hidden="true"> ({duration((now - receivedMs) / 1000)})</span>
     </Shown>
   );

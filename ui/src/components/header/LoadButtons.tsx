@@ -6,12 +6,12 @@ import type { State } from "../../api/types";
 import { type Button, loadControls } from "../../lib/controls";
 import { reportCause } from "../../lib/notices";
 
-const PHASES = { running: "Load runs", paused: "Load is paused", draining: "Load is ending", stopped: "Load is stopped" } as const;
+const PHASES = { running: "Load is running", paused: "Load is paused", draining: "Load is ending", stopped: "Load is stopped" } as const;
 
 export function LoadButtons({ connection, state }: { connection: Connection; state: State | null }) {
   const [busy, setBusy] = useState(false);
   const controls = loadControls(connection, state);
-  if (!controls) return <span className="muted small">No load generator runs here.</span>;
+  if (!controls) return <span className="muted small">No load generator.</span>;
   const press = async ({ action }: Button) => {
     setBusy(true);
     await api.load(action).catch(reportCause);

@@ -4,10 +4,10 @@ import { api, controlToken } from "../../api/client";
 
 export function ViewOnly({ tokenRequired }: { tokenRequired: boolean }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  if (!tokenRequired) return <span className="badge" title="This address may look, but not change anything.">View only</span>;
+  if (!tokenRequired) return <span className="badge" title="Read-only: changes are not allowed from this address.">View only</span>;
   return (
     <span className="view-only">
-      <span className="badge" title="Changing anything needs the control token.">View only</span>
+      <span className="badge" title="Changes require the control token.">View only</span>
       <button type="button" className="quiet" onClick={() => dialog.current?.showModal()}>
         Enter token
       </button>
@@ -41,7 +41,7 @@ export function TokenForm({ onClose, onGranted = () => window.location.reload() 
   return (
     <form className="token" onSubmit={(event) => void submit(event)}>
       <h2 id="token-title">Control token</h2>
-      <p className="muted small">Whoever started the server has it. It is kept for this tab only.</p>
+      <p className="muted small">The person who started the server has it. It is kept for this tab only.</p>
       <label>
         <span className="small">Token</span>
         <input type="password" autoComplete="off" required value={token} onChange={(event) => setToken(event.target.value)} />

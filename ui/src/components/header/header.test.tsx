@@ -46,7 +46,7 @@ describe("the header", () => {
     expect(document.documentElement.hasAttribute("data-stale")).toBe(true);
     update({ connection: "open", state: aState({ load: null }) });
     expect(screen.queryByRole("button", { name: "Start" })).toBeNull();
-    expect(screen.getByText("No load generator runs here.")).toBeTruthy();
+    expect(screen.getByText("No load generator.")).toBeTruthy();
   });
 
   it("warns of failing load, once until it is another", () => {

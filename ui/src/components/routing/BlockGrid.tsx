@@ -48,8 +48,8 @@ export function BlockLegend({ perCell }: { perCell: number }) {
   return (
     <p className="block-legend muted small">
       <span><i className="held" /> held by the worker (in its colour)</span>
-      <span><i className="computed" /> computed anew by the chosen worker</span>
-      <span><i className="missing" /> not there</span>
+      <span><i className="computed" /> recomputed by the chosen worker</span>
+      <span><i className="missing" /> not cached</span>
       {perCell > 1 && <span>one cell is {perCell} blocks</span>}
     </p>
   );

@@ -28,8 +28,8 @@ export function BlockMapPanel({ state, decisions, shown, show }: Props) {
           <label>
             Show
             <select value={shown ?? "newest"} onChange={(event) => show(event.target.value === "newest" ? null : event.target.value)}>
-              <option value="newest">an active conversation, to its end</option>
-              <option value="decisions">the latest decision, whoever asked</option>
+              <option value="newest">follow an active conversation</option>
+              <option value="decisions">the latest decision of any request</option>
               {shown !== null && shown !== "decisions" && !choices.some((one) => one.id === shown) && <option value={shown}>the chosen conversation</option>}
               {choices.map((conversation) => (
                 <option key={conversation.id} value={conversation.id}>
@@ -76,10 +76,10 @@ function Maps({ latest, rows, caption }: { latest: Placed; rows: Shown[]; captio
 
 function OfConversation({ id, blockSize }: { id: string; blockSize: number }) {
   const { value, error } = usePoll((signal) => api.conversation(id, signal), id, 2000);
-  if (!value) return error ? <Notice error>{error}</Notice> : <Notice>Asking the server…</Notice>;
+  if (!value) return error ? <Notice error>{error}</Notice> : <Notice>Loading…</Notice>;
   const placed = value.turns.flatMap((turn, index) => ofTurn(value, turn, index));
   const latest = placed.at(-1);
-  if (!latest) return <Notice>This server does not tell how it routed the turns of this conversation.</Notice>;
+  if (!latest) return <Notice>This server does not report how it routed the turns of this conversation.</Notice>;
   // Rows of turns to come are there from the start, so that nothing jumps when they come.
   const toCome = value.status === "active" ? value.turns_planned - placed.length : 0;
   const rows = [...placed, ...Array.from({ length: Math.max(0, toCome) }, (_, index) => toBe(placed.length + index + 1))];

@@ -21,7 +21,7 @@ export function CostTable({ decision, router }: { decision: Decision; router: Ro
               <th scope="col">Worker</th>
               <th scope="col" className="number" title="Leading blocks of the prompt that it holds">Cached blocks</th>
               <th scope="col" className="number" title="Blocks to compute until the first token, what is pending there included">Prefill blocks</th>
-              <th scope="col" className="number" title="Blocks that its requests under way use">Decode blocks</th>
+              <th scope="col" className="number" title="Blocks that its running requests use">Decode blocks</th>
               <th scope="col" className="number">In flight</th>
               {timed && TERMS.map((term) => <th key={term.key} scope="col" className="number" title={term.about}>{term.label}</th>)}
               {timed && <th scope="col" className="number">Sum, ms</th>}

@@ -21,7 +21,7 @@ export function DecisionPanel({ decisions, router, pinned, pin }: Props) {
     <section className="panel decisions">
       <header className="page-head">
         <h2>{pinned === null ? "Last decision" : `Decision #${number(pinned)}`}</h2>
-        {pinned === null ? <span className="muted small">follows the latest; choose one to hold it</span> : <button type="button" onClick={() => pin(null)}>Follow the latest</button>}
+        {pinned === null ? <span className="muted small">follows the latest; click one to pin it</span> : <button type="button" onClick={() => pin(null)}>Follow the latest</button>}
       </header>
       {decisions.length === 0 && <Notice>Nothing has been routed yet.</Notice>}
       <div className="columns">
@@ -73,7 +73,7 @@ function One({ decision, router }: { decision: Decision; router: RouterState }) 
           <dd>{outcomeWords(decision)}</dd>
         </div>
       </dl>
-      {decision.hot_spread && <p className="muted small">A worker that holds much more of this prompt was passed over on purpose: full, or it would have taken longer.</p>}
+      {decision.hot_spread && <p className="muted small">A worker that holds much more of this prompt was not chosen: it was full, or it would have taken longer.</p>}
     </>
   );
 }

@@ -7,16 +7,16 @@ export function HitRates({ load }: { load: Snapshot }) {
   const { initial, followup, seconds } = load.window;
   const starters = load.workload.unique
     ? "Every conversation starts from a text of its own, so a first turn finds little in any cache."
-    : `Conversations start from ${number(load.workload.starters)} shared articles, so a first turn is a hit where the worker has seen its article.`;
+    : `Conversations start from ${number(load.workload.starters)} shared articles, so a first turn hits the cache of a worker that has seen its article.`;
   return (
     <section className="panel">
       <header>
         <h2>Hit rate now</h2>
-        <span className="muted small">prompt tokens out of a cache, last {number(seconds)} s</span>
+        <span className="muted small">prompt tokens from a cache, last {number(seconds)} s</span>
       </header>
       <div className="hit-rates">
         <One label="First turns" figures={initial} words={starters} />
-        <One label="Later turns" figures={followup} words="A later turn resends the whole conversation; it is a hit where the earlier turns were computed. At home only the new words are left to compute." />
+        <One label="Later turns" figures={followup} words="A later turn resends the whole conversation. It hits the cache of the worker that computed the earlier turns, where only the new tokens are left to compute." />
       </div>
     </section>
   );

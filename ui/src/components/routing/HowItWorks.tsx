@@ -55,15 +55,15 @@ const DRAWINGS = [
 function modeNote(router: RouterState) {
   if (isElsewhere(router)) return <span className="badge">the target routes by its own rules; this is how Homing does it</span>;
   if (looksAtCaches(router.mode)) return <span className="muted small">a turn goes to the worker that already holds its conversation, unless another is quicker</span>;
-  return <span className="badge near">mode now: {modeName(router.mode)}, which does not look at caches: hits happen by chance</span>;
+  return <span className="badge near">current mode: {modeName(router.mode)}, which ignores caches: hits happen by chance</span>;
 }
 
 export function HowItWorks({ blockSize, router }: { blockSize: number; router: RouterState }) {
   const steps = [
-    { title: "Cut into blocks", words: `A prompt is cut into blocks of ${blockSize} tokens. The hash of a block covers every block before it, so one number names a whole prefix.` },
-    { title: "Workers report", words: "Each worker says which blocks it has stored in its KV cache and which it has dropped." },
+    { title: "Cut into blocks", words: `A prompt is cut into blocks of ${blockSize} tokens. The hash of a block covers every block before it, so one hash identifies a whole prefix.` },
+    { title: "Workers report", words: "Each worker reports which blocks it has stored in its KV cache and which it has evicted." },
     { title: "The router knows", words: "For a new prompt the router looks up how many leading blocks each worker still holds." },
-    { title: "Pick and reserve", words: "In mode KV-aware it picks the worker with the least expected time and books the place in the same step, so that the next pick already sees it." },
+    { title: "Pick and reserve", words: "In mode KV-aware it picks the worker with the least expected time and reserves the slot in the same step, so that the next pick already sees it." },
   ];
   return (
     <section className="panel">

@@ -1,7 +1,7 @@
 /**
  * How series look: a panel's field configuration read, and overrides laid over it.
  *
- * Whatever is in the file and not understood is told to `unknown`, so that a panel is never
+ * Whatever is in the file and not understood is reported to `unknown`, so that a panel is never
  * quietly drawn as something else.
  */
 import { isColour } from "./colours";

@@ -77,7 +77,7 @@ fn identity(board: &Board) -> Vec<String> {
     problems
 }
 
-/// Whoever imports a dashboard chooses where its numbers come from.
+/// The user who imports a dashboard chooses its data source.
 fn datasources(board: &Board) -> Vec<String> {
     let mut problems = Vec::new();
     let chosen = |variable: &Value| {

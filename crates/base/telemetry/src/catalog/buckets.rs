@@ -1,4 +1,4 @@
-//! Where histograms cut.
+//! Bucket boundaries of the histograms.
 //!
 //! The frontend's bounds are NVIDIA Dynamo's defaults, so that a quantile read from our
 //! histogram and from theirs is wrong in the same way: zero first, then values spaced

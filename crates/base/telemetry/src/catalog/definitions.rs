@@ -1,5 +1,5 @@
 //! What the latencies mean and when they count, written once: the metrics page, the load generator's help and
-//! whoever shows a figure take the words from here.
+//! every page that shows a figure take the words from here.
 
 /// A latency and how it is measured.
 #[derive(Clone, Copy, Debug)]

@@ -73,12 +73,12 @@ metrics! {
     ENGINE_PREEMPTIONS_TOTAL = Metric::counter(
         "homing_engine_preemptions_total",
         WORKER,
-        "Running requests sent back to the queue for want of blocks.",
+        "Running requests preempted for lack of blocks.",
     );
     ENGINE_RECOMPUTED_TOKENS_TOTAL = Metric::counter(
         "homing_engine_recomputed_tokens_total",
         WORKER,
-        "Tokens that requests had computed before they were sent back to the queue, and computed again.",
+        "Tokens that preempted requests had computed before and compute again.",
     );
     ENGINE_WAITING_REQUESTS = Metric::gauge(
         "homing_engine_waiting_requests",
@@ -103,7 +103,7 @@ metrics! {
     ENGINE_EVICTED_BLOCKS_TOTAL = Metric::counter(
         "homing_engine_evicted_blocks_total",
         WORKER,
-        "Reusable blocks given up to make room.",
+        "Reusable blocks evicted to make room.",
     );
     SPECULATION_DRAFTS_TOTAL = Metric::counter(
         "homing_speculation_drafts_total",

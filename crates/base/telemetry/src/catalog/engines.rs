@@ -32,7 +32,7 @@ metrics! {
     ENGINES_ANSWERS_TOTAL = Metric::counter(
         "homing_engines_answers_total",
         &["engine"],
-        "Answers in which the engine said how many prompt tokens were cached.",
+        "Answers in which the engine reported how many prompt tokens were cached.",
     );
     ENGINES_CACHED_MISMATCHES_TOTAL = Metric::counter(
         "homing_engines_cached_mismatches_total",

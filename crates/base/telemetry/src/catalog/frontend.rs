@@ -79,7 +79,7 @@ metrics! {
     FRONTEND_MODEL_MAX_NUM_SEQS = Metric::gauge(
         "dynamo_frontend_model_max_num_seqs",
         &["model"],
-        "Sequences that one worker of the model runs at once.",
+        "Sequences that one worker of the model runs concurrently.",
     );
     FRONTEND_MODEL_MAX_NUM_BATCHED_TOKENS = Metric::gauge(
         "dynamo_frontend_model_max_num_batched_tokens",
@@ -116,7 +116,7 @@ metrics! {
         "homing_frontend_queue_wait_seconds",
         &["model"],
         buckets::TIME_TO_FIRST_TOKEN,
-        "Time a request waited at its worker for a place in the batch.",
+        "Time a request waited at its worker for a slot in the batch.",
     );
     FRONTEND_TTFT_WINDOW_SECONDS = Metric::summary(
         "homing_frontend_ttft_window_seconds",
@@ -136,7 +136,7 @@ metrics! {
     FRONTEND_SLOW_READERS_TOTAL = Metric::counter(
         "homing_frontend_slow_readers_total",
         &["model"],
-        "Answers given up because their client did not read them in time (`--slow-reader-timeout`).",
+        "Answers cancelled because their client did not read them in time (`--slow-reader-timeout`).",
     );
     FRONTEND_MODEL_MIGRATION_TOTAL = Metric::counter(
         "dynamo_frontend_model_migration_total",
@@ -146,7 +146,7 @@ metrics! {
     FRONTEND_KEY_REQUESTS_TOTAL = Metric::counter(
         "homing_frontend_key_requests_total",
         &["key", "outcome"],
-        "Requests by the name of their API key: let in, or refused because the key already had as many under way as it may (`admitted`, `limited`).",
+        "Requests by the name of their API key: accepted, or rejected because the key was at its limit of concurrent requests (`admitted`, `limited`).",
     );
     BUILD_INFO = Metric::gauge(
         "homing_build_info",

@@ -35,7 +35,7 @@ metrics! {
     LOADGEN_ITL_SECONDS = Metric::summary(
         "loadgen_itl_seconds",
         &["turn_type"],
-        "ITL by type of turn, one observation a token.",
+        "ITL by type of turn, one observation per token.",
     );
     LOADGEN_E2E_SECONDS = Metric::summary(
         "loadgen_e2e_seconds",
@@ -90,7 +90,7 @@ metrics! {
     LOADGEN_TARGET_CONVERSATIONS = Metric::gauge(
         "loadgen_target_conversations",
         &[],
-        "Conversations that there should be at once.",
+        "Target number of concurrent conversations.",
     );
     LOADGEN_ACTIVE_CONVERSATIONS = Metric::gauge(
         "loadgen_active_conversations",

@@ -44,12 +44,12 @@ metrics! {
     ROUTER_INDEX_BLOCKS = Metric::gauge(
         "homing_router_index_blocks",
         &[],
-        "Distinct blocks that the index knows at least one holder of.",
+        "Distinct blocks with at least one known holder in the index.",
     );
     ROUTER_INDEX_SPECULATIVE_BLOCKS = Metric::gauge(
         "homing_router_index_speculative_blocks",
         &[],
-        "Blocks expected on workers because of requests under way, whether confirmed by events or not.",
+        "Blocks expected on workers because of running requests, whether confirmed by events or not.",
     );
     ROUTER_INDEX_LAG_SECONDS = Metric::histogram(
         "homing_router_index_lag_seconds",
@@ -75,7 +75,7 @@ metrics! {
     ROUTER_FEED_LIVE = Metric::gauge(
         "homing_router_feed_live",
         &["worker_id"],
-        "1 while what the index says about a worker can be believed, 0 before its first event and until a gap is repaired.",
+        "1 while the index's view of a worker is reliable, 0 before its first event and until a gap is repaired.",
     );
     ROUTER_WORKER_TRUST = Metric::gauge(
         "homing_router_worker_trust",
@@ -91,7 +91,7 @@ metrics! {
         "homing_router_queue_wait_seconds",
         &[],
         buckets::QUEUE_TIME,
-        "Time that a request waited in the router until a worker had a free slot; requests that found one at once are not counted.",
+        "Time that a request waited in the router until a worker had a free slot; requests that found one immediately are not counted.",
     );
     ROUTER_HOT_SPREAD_TOTAL = Metric::counter(
         "homing_router_hot_spread_total",
@@ -119,26 +119,26 @@ metrics! {
     ROUTER_LEARNED_PREFILL_SECONDS_PER_TOKEN = Metric::gauge(
         "homing_router_learned_prefill_seconds_per_token",
         &["worker_id"],
-        "What each prompt token to compute is believed to add to the time to first token.",
+        "Estimated increase of the time to first token per prompt token to compute.",
     );
     ROUTER_LEARNED_FIRST_TOKEN_SECONDS = Metric::gauge(
         "homing_router_learned_first_token_seconds",
         &["worker_id"],
-        "Time to first token that is believed to be there whatever the prompt, with the requests now in flight.",
+        "Estimated time to first token apart from the prompt, with the requests now in flight.",
     );
     ROUTER_LEARNED_STEP_SECONDS = Metric::gauge(
         "homing_router_learned_step_seconds",
         &["worker_id"],
-        "Time between two tokens that the worker is believed to need, with the requests now in flight.",
+        "Estimated time between two tokens on the worker, with the requests now in flight.",
     );
     ROUTER_LEARNED_STEP_GROWTH_SECONDS = Metric::gauge(
         "homing_router_learned_step_growth_seconds",
         &["worker_id"],
-        "What each further request is believed to add to the time between two tokens.",
+        "Estimated increase of the time between two tokens per further request.",
     );
     ROUTER_LEARNED_RESIDENCE_SECONDS = Metric::gauge(
         "homing_router_learned_residence_seconds",
         &["worker_id"],
-        "How long a request is believed to keep its slot.",
+        "Estimated time that a request keeps its slot.",
     );
 }

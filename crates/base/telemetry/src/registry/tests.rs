@@ -44,7 +44,7 @@ fn families_come_in_catalogue_order_and_cells_by_label() {
             # TYPE dynamo_frontend_output_tokens_total counter
             dynamo_frontend_output_tokens_total{model="a"} 1
             dynamo_frontend_output_tokens_total{model="llama \"70b\""} 7
-            # HELP homing_router_index_blocks Distinct blocks that the index knows at least one holder of.
+            # HELP homing_router_index_blocks Distinct blocks with at least one known holder in the index.
             # TYPE homing_router_index_blocks gauge
             homing_router_index_blocks 12.5
             # HELP dynamo_component_kv_cache_events_applied KV events of the worker that the router has processed (a counter).

@@ -104,7 +104,7 @@ fn architecture(fields: &Fields) -> Result<Architecture, String> {
             Err("architectures and model_type contradict each other".to_owned())
         }
         (Some(found), _) | (None, Some(found)) => Ok(found),
-        (None, None) => Err("it says neither architectures nor model_type".to_owned()),
+        (None, None) => Err("it has neither architectures nor model_type".to_owned()),
     }
 }
 

@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
     fn new(file: &'a Gguf) -> Result<Self, String> {
         let prefix = match file.metadata("general.architecture").map(Value::string) {
             Some(Some(name)) => name,
-            Some(None) | None => return Err("there is no general.architecture".to_owned()),
+            Some(None) | None => return Err("general.architecture is missing".to_owned()),
         };
         let architecture = match prefix {
             "llama" => Architecture::Llama,
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
             head_size,
             vocabulary: self.vocabulary()?,
             context: self.count("context_length")?,
-            norm_epsilon: epsilon.ok_or("there is no epsilon of the norms")?,
+            norm_epsilon: epsilon.ok_or("the norm epsilon is missing")?,
             rope_theta: self.float("rope.freq_base")?.unwrap_or(10_000.0),
             rope_pairs: match self.architecture {
                 Architecture::Llama => RopePairs::Neighbours,

@@ -77,7 +77,7 @@ fn values_that_make_no_sense_are_refused() {
     let mut twice = build::Gguf::empty();
     twice.number("k", 1);
     twice.number("k", 1);
-    assert!(refused(twice.bytes()).ends_with("k is there twice"));
+    assert!(refused(twice.bytes()).ends_with("k appears twice"));
 }
 
 #[test]

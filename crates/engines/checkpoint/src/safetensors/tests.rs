@@ -66,7 +66,7 @@ fn places_that_make_no_sense_are_refused() {
     }
     let entry = r#""t":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}"#;
     let twice = format!("{{{entry},{entry}}}");
-    assert!(refused(&twice, &[0; 4]).contains("tensor t is there twice"));
+    assert!(refused(&twice, &[0; 4]).contains("tensor t appears twice"));
     let overlap = format!(r#"{{{entry},"u":{{"dtype":"U8","shape":[2],"data_offsets":[3,5]}}}}"#);
     assert!(refused(&overlap, &[0; 5]).contains("tensor u begins at"));
 }

@@ -1,4 +1,4 @@
-//! The order in which unreferenced blocks are given up.
+//! The order in which unreferenced blocks are evicted.
 //!
 //! A doubly linked list threaded through one array with an entry per block, so that moving
 //! a block in or out costs a handful of writes and never allocates. A block is in the list

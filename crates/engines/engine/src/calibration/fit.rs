@@ -1,4 +1,4 @@
-//! The constants that explain measured steps best.
+//! Fits the constants of a profile to measured steps.
 //!
 //! A step's time is a sum of terms, but for one. Reading weights and computing may hide behind
 //! each other, so that only the longer counts. Once it is known for each step which one that is,

@@ -1,4 +1,4 @@
-//! A profile's file out of measured constants.
+//! Writes a profile file from measured constants.
 
 use super::Fit;
 use crate::executor::Limits;

@@ -1,4 +1,4 @@
-//! How the rest of the process talks to an engine.
+//! The handle through which the rest of the process sends commands to an engine.
 //!
 //! Senders append under a short lock and ring a bell; the loop takes everything at once.
 //! There is no capacity, because a sender must not wait and what it sends is already

@@ -69,8 +69,8 @@ impl Scheduler {
     }
 
     /// Blocks that must stay free beside a sequence that computes `recomputed` tokens again: the
-    /// batch pays for what it then owes before anyone is preempted, or comes to its end. Whoever
-    /// is alone needs none, since nobody else takes its blocks.
+    /// batch pays for what it then owes before anyone is preempted, or comes to its end. A sequence
+    /// that is alone needs none, since no other takes its blocks.
     fn reserve(&self, recomputed: usize) -> usize {
         let owed = self.owed + recomputed;
         if owed == 0 || self.order.is_empty() {

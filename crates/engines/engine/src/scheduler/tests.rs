@@ -444,7 +444,7 @@ fn a_sequence_that_cannot_be_computed_ends_alone_and_leaves_nothing_to_find() {
     world.run();
     assert_eq!(received(&mut sound).0, alone(&request(&[1; 8], 5)).0);
     assert_eq!(world.scheduler.pool().occupancy().active, 0);
-    // Whoever asks the same computes it anew.
+    // The same prompt is computed again.
     let mut again = world.submit(request(&[2; 9], 1));
     world.run();
     assert_eq!(first_chunk(&mut again).cached_tokens, 0);

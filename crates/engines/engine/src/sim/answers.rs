@@ -1,4 +1,4 @@
-//! What the simulated model says.
+//! The text of the simulated model's answers.
 //!
 //! An answer is the stretch of an article that shares the most telling words with the end of
 //! the prompt, where the question stands. A token's weight in a passage is its rarity: the
@@ -20,7 +20,7 @@ use contract::{GenerateRequest, TokenId};
 
 /// The question is looked for in this many tokens at the end of the prompt.
 const QUESTION_TOKENS: usize = 64;
-/// What was said shortly before the question counts too, but less.
+/// This many tokens before the question count too, with a lower weight.
 const CONTEXT_TOKENS: usize = 256;
 const CONTEXT_WEIGHT: f32 = 0.25;
 
@@ -36,7 +36,7 @@ const ON_SUBJECT: f32 = 0.75;
 /// An answer may end this much earlier or later than drawn to end with a paragraph.
 const ROUNDING_TOKENS: usize = 96;
 
-/// Separates the draws.
+/// Salts that make the random draws of one answer independent of each other.
 const PLACE: u64 = 1;
 const LENGTH: u64 = 2;
 const WORDS: u64 = 3;
@@ -46,7 +46,7 @@ const OPENING: u64 = 4;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AnswerLength {
     pub mean: f64,
-    /// Standard deviation.
+    /// Standard deviation of the length.
     pub spread: f64,
     pub min: usize,
     pub max: usize,
@@ -61,7 +61,7 @@ impl AnswerLength {
     }
 }
 
-/// Everything that can be said.
+/// All passages that answers are made of.
 #[derive(Debug, Default)]
 pub struct AnswerBank {
     /// How an answer begins: one of these.
@@ -81,7 +81,7 @@ struct Passage {
     article: Range<usize>,
 }
 
-/// What one request is told: a place and a length.
+/// The answer to one request: a position in the articles and a length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Tokens before the end-of-text token, opening included.
@@ -128,8 +128,8 @@ impl AnswerBank {
         bank
     }
 
-    /// Chooses what to tell a request. `stream` names the request, so that the same request
-    /// is told the same whenever it comes.
+    /// Chooses the answer to a request. `stream` identifies the request, so that the same request
+    /// always gets the same answer.
     pub fn answer(
         &self,
         request: &GenerateRequest,

@@ -13,8 +13,8 @@
 //! blocks = cache ÷ (KV bytes per token / GPUs × block size)
 //! ```
 //!
-//! The two fractions cover both ways in which engines are told their share: of the whole
-//! card (then the second is 1), or of what the weights leave free (then the first is 1).
+//! The two fractions cover both ways in which engines are configured: a share of the whole card
+//! (then the second is 1), or a share of what the weights leave free (then the first is 1).
 
 mod constant;
 mod file;
@@ -32,7 +32,7 @@ use super::speculation::{Method, Speculation};
 use super::timing::{Sharing, Timing};
 use crate::executor::{Drafting, Limits};
 
-/// What is simulated unless told otherwise.
+/// The default profile.
 pub const DEFAULT_PROFILE: &str = "h200-llama-70b-fp8";
 
 /// Fitted to the published measurements of three H200, so that experiments can be set beside
@@ -72,10 +72,10 @@ const SHIPPED: &[(&str, &str)] = &[
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     pub name: String,
-    /// One sentence for people.
+    /// A one-sentence description.
     pub about: String,
     pub model: ModelName,
-    /// How many workers a deployment of this kind has unless told otherwise.
+    /// The default number of workers of such a deployment.
     pub workers: u32,
     pub gpu: GpuSpec,
     pub slots: u32,
@@ -100,7 +100,7 @@ pub struct Profile {
 /// Why there is no such profile.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    #[error("no profile `{name}`; there are {}", known.join(", "))]
+    #[error("no profile `{name}`; available: {}", known.join(", "))]
     Unknown {
         name: String,
         known: Vec<&'static str>,
@@ -110,7 +110,7 @@ pub enum ProfileError {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("profile `{name}` is not valid TOML for a profile")]
+    #[error("profile `{name}` is invalid")]
     Parse {
         name: String,
         source: Box<toml::de::Error>,

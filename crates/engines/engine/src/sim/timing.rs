@@ -44,7 +44,7 @@ pub struct Timing {
 /// What part of its time a step takes while few of the workers that share a machine compute.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sharing {
-    /// While one computes, two, and so on; 1 where nothing is said.
+    /// While one worker computes, two, and so on; 1 by default.
     parts: Vec<f64>,
 }
 

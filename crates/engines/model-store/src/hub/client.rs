@@ -1,4 +1,4 @@
-//! Asks the hub: one request after another, with redirects and second tries.
+//! HTTP requests to the hub: one after another, with redirects and retries.
 //!
 //! The token goes to the hub alone. Large files live elsewhere, and a server there has no
 //! business with it.

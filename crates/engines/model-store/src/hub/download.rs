@@ -1,4 +1,4 @@
-//! Brings one file, in as many pieces as the network makes of it.
+//! Downloads one file, and resumes where the connection broke.
 
 use std::path::Path;
 
@@ -129,7 +129,7 @@ async fn receive(
             partial.write(bytes)?;
             grown(partial.written());
         }
-        // A server that never ends is not listened to for ever.
+        // A server that sends more than it announced is cut off.
         if remote.bytes.is_some_and(|bytes| partial.written() > bytes) {
             break;
         }

@@ -1,4 +1,4 @@
-//! What a pulled folder is: written beside the files, read by whoever lists them.
+//! Describes a pulled folder: written beside the files, read when models are listed.
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -64,7 +64,7 @@ impl Reference {
             let doubled = part.contains("--") || part.contains("..");
             let ends = part.starts_with(['-', '.']) || part.ends_with(['-', '.']);
             if part.is_empty() || !part.chars().all(allowed) || doubled || ends {
-                return Err(format!("{part:?} is no part of a repository's name"));
+                return Err(format!("{part:?} is not part of a repository name"));
             }
         }
         if self.repository.len() > LONGEST {
@@ -74,12 +74,12 @@ impl Reference {
         if let Some(revision) = &self.revision
             && (revision.is_empty() || revision.len() > LONGEST || !revision.chars().all(allowed))
         {
-            return Err(format!("{revision:?} is no revision"));
+            return Err(format!("{revision:?} is not a revision"));
         }
         if let Some(file) = &self.file
             && !(file.len() <= LONGEST && file.split('/').all(is_plain))
         {
-            return Err(format!("{file:?} is no file"));
+            return Err(format!("{file:?} is not a file name"));
         }
         Ok(())
     }

@@ -155,7 +155,7 @@ async fn a_later_pull_goes_on_too() {
     assert_eq!(asked.len(), 3, "{asked:?}");
     assert_eq!(asked[2].range.as_deref(), Some("bytes=1000-"));
 
-    // What is left there is from another file: seen by the hash, and fetched anew.
+    // What is left there is from another file: seen by the hash, and fetched again.
     fs::rename(bench.place(), &gathering).unwrap();
     fs::remove_file(gathering.join(shard)).unwrap();
     fs::write(&partial, &weights(9)[..1000]).unwrap();

@@ -97,12 +97,12 @@ fn the_highest_level_with_the_baselines_mode_is_taken_unless_one_is_named() {
     check(
         levels,
         &at(100),
-        &expect!["refused: no level 100, only 60, 120, 180"],
+        &expect!["refused: no level 100; available: 60, 120, 180"],
     );
     check(
         levels,
         &at(180),
-        &expect!["refused: no mode round-robin at 180 conversations, only kv"],
+        &expect!["refused: no mode round-robin at 180 conversations; available: kv"],
     );
 }
 
@@ -116,7 +116,7 @@ fn a_mode_that_is_not_there_is_refused_if_it_was_named() {
     check(
         levels,
         &single("kv"),
-        &expect!["refused: no mode kv at 60 conversations, only round-robin, random"],
+        &expect!["refused: no mode kv at 60 conversations; available: round-robin, random"],
     );
     let without = Choice {
         baseline_mode: "fifo".to_owned(),
@@ -125,7 +125,7 @@ fn a_mode_that_is_not_there_is_refused_if_it_was_named() {
     check(
         levels,
         &without,
-        &expect!["refused: no mode fifo at any level, only round-robin, random"],
+        &expect!["refused: no mode fifo at any level; available: round-robin, random"],
     );
     check(&[], &without, &expect!["refused: `levels` is empty"]);
     check(

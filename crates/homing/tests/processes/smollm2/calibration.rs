@@ -37,5 +37,5 @@ fn a_calibration_is_a_profile_of_workers_that_share_a_machine() {
     let refused = calibrate(&nowhere);
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success(), "{said}");
-    assert!(said.contains("--output: there is no folder"), "{said}");
+    assert!(said.contains("--output: no such folder:"), "{said}");
 }

@@ -13,7 +13,7 @@ use super::{Cluster, EventKind};
 use crate::ask::Ask;
 
 impl Cluster {
-    /// Gives a place back, and to whoever waited for it.
+    /// Gives a slot back, and to the request that waited for it.
     pub(super) fn release(&mut self, placed: &Placed) {
         self.gateway.release(&placed.claim, self.now);
         // A worker's requests end in the moment in which it dies, so this is not yet the one

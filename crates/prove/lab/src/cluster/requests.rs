@@ -1,4 +1,4 @@
-//! The requests that are under way.
+//! The running requests.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) struct Request {
     /// Workers that failed it.
     pub(super) failed: Vec<WorkerId>,
     pub(super) answer: Vec<TokenId>,
-    /// Tokens that the router has been told of.
+    /// Tokens that were reported to the router.
     pub(super) told_tokens: u32,
 }
 

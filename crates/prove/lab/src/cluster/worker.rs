@@ -17,7 +17,7 @@ use engine::{Limits, Scheduler, StepOutput, Submission};
 
 use crate::change::WorkerPlan;
 
-/// How often a worker tells how busy it is, as the engine does.
+/// How often a worker reports its load, as the engine does.
 const STATUS_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A request as it is handed to a worker.
@@ -38,7 +38,7 @@ pub(super) struct VirtualWorker {
     pub(super) in_flight: u32,
     pub(super) speed: f64,
     sharing: Sharing,
-    /// No step is under way and none is about to begin.
+    /// No step is running and none is about to begin.
     pub(super) rests: bool,
     /// Tells steps of this life from those of an earlier one.
     pub(super) epoch: u64,
@@ -48,7 +48,7 @@ pub(super) struct VirtualWorker {
     inbox: Vec<Parcel>,
     /// The request of each sequence. Sequences are numbered in order of submission.
     keys: Vec<usize>,
-    /// What the step under way will have computed, and for whom.
+    /// What the current step will have computed, and for whom.
     output: Option<StepOutput>,
     under_way: Option<UnderWay>,
     readers: Vec<usize>,
@@ -63,7 +63,7 @@ struct UnderWay {
     computing: usize,
 }
 
-/// What a finished step has to tell, in the order in which it is told.
+/// The results of a finished step, in the order in which they are reported.
 #[derive(Debug)]
 pub(super) struct StepNews {
     pub(super) events: Option<KvBatch>,
@@ -142,7 +142,7 @@ impl VirtualWorker {
         Some(ends)
     }
 
-    /// From now on so many workers compute: when the step under way ends, if that is another
+    /// From now on so many workers compute: when the current step ends, if that is another
     /// moment than before.
     pub(super) fn in_company(&mut self, now: Moment, computing: usize) -> Option<Moment> {
         let step = self.under_way.as_mut()?;
@@ -159,7 +159,7 @@ impl VirtualWorker {
         self.under_way.map(|step| step.ends)
     }
 
-    /// Ends the step under way. Its chunks are in their streams when this returns.
+    /// Ends the current step. Its chunks are in their streams when this returns.
     pub(super) fn end_step(&mut self, now: Moment) -> StepNews {
         self.under_way = None;
         let output = self.output.take().expect("a step is under way");

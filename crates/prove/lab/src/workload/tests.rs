@@ -61,7 +61,7 @@ fn what_differs_reaches_the_fleet() {
 #[test]
 fn what_is_wrong_is_said() {
     let unknown = Workload::named("nonsense").unwrap_err().to_string();
-    assert!(unknown.starts_with("no workload `nonsense`; there are specification, "));
+    assert!(unknown.starts_with("no workload `nonsense`; available: specification, "));
     for (from, to, expected) in [
         (
             "turns = [1, 2]",
@@ -81,7 +81,7 @@ fn what_is_wrong_is_said() {
         (
             "max_tokens = 50",
             "max_tokens = 0",
-            "max_tokens is 0 or think_time_s runs backwards",
+            "max_tokens is 0 or think_time_s is a reversed range",
         ),
         (
             "max_tokens = 50",

@@ -1,5 +1,5 @@
 //! What is claimed of mode `kv`, on short runs: no figure worse than round robin's, no tail
-//! worse than that of `kv-blocks`, and more tokens a second than either.
+//! worse than that of `kv-blocks`, and more tokens per second than either.
 //!
 //! The long runs are in `docs/routing.md`; these are two minutes of load and one seed, in
 //! virtual time, so they give the same figures on every machine. What they cannot show is a

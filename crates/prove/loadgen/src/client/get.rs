@@ -8,14 +8,14 @@ use http_body_util::{BodyExt as _, Full, Limited};
 
 use super::Transport;
 
-/// Why nothing was read.
+/// Why a GET request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GetError {
-    #[error("not a request that can be sent: {0}")]
+    #[error("invalid request: {0}")]
     Address(String),
     #[error("{0}")]
     Unreachable(String),
-    #[error("the answer broke off or is too long: {0}")]
+    #[error("the answer was interrupted or is too long: {0}")]
     Body(String),
 }
 

@@ -42,7 +42,7 @@ impl Message {
     }
 }
 
-/// One turn.
+/// The chat request of one turn.
 #[derive(Clone, Copy, Debug)]
 pub struct Chat<'a> {
     pub messages: &'a [Message],

@@ -1,4 +1,4 @@
-//! Which server, which model, and what it is told about us.
+//! Which server, which model, and the headers that identify this client.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct Target {
     pub extensions: bool,
 }
 
-/// Never printed.
+/// The API key; its `Debug` output hides the value.
 #[derive(Clone)]
 struct Key(HeaderValue);
 
@@ -32,7 +32,7 @@ impl fmt::Debug for Key {
 pub enum TargetError {
     #[error("`{0}` is not an address such as http://127.0.0.1:8000")]
     Address(String),
-    #[error("the API key has characters that no header can carry")]
+    #[error("the API key has characters that are not allowed in a header")]
     Key,
 }
 

@@ -101,7 +101,7 @@ async fn every_failure_has_its_kind() {
             Fault::NoUsage,
             FailureKind::NoUsage,
             None,
-            "how many tokens",
+            "number of output tokens",
         ),
     ] {
         let manner = Manner {

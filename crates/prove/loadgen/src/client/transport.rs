@@ -38,9 +38,9 @@ impl Default for TransportOptions {
 /// Why authorities cannot be trusted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TrustError {
-    #[error("not a file of certificates (PEM): {0}")]
+    #[error("not a PEM file of certificates: {0}")]
     Pem(String),
-    #[error("not a certificate of an authority: {0}")]
+    #[error("not a CA certificate: {0}")]
     Certificate(String),
 }
 
@@ -82,7 +82,7 @@ impl Transport {
             added.map_err(|error| TrustError::Certificate(error.to_string()))?;
         }
         if roots.is_empty() {
-            return Err(TrustError::Pem("it holds no certificate".to_owned()));
+            return Err(TrustError::Pem("it has no certificate".to_owned()));
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)

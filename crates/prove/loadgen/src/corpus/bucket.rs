@@ -25,7 +25,7 @@ use crate::client::Transport;
 /// Files that are fetched at once.
 const AT_ONCE: usize = 8;
 
-/// A person waits for this: a server that cannot be reached is told soon.
+/// A person waits for this: an unreachable server is reported soon.
 const RETRIES: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -50,7 +50,7 @@ pub enum BucketError {
     NoKey(String),
     #[error("AWS_ENDPOINT_URL is http: set AWS_ALLOW_HTTP=true to read without encryption")]
     InTheClear,
-    #[error("{setting} is set to something that cannot be used: {reason}")]
+    #[error("{setting} has an invalid value: {reason}")]
     Setting { setting: String, reason: String },
     #[error("{address}: {reason}")]
     Refused { address: String, reason: String },
@@ -120,7 +120,7 @@ impl Bucket {
         })
     }
 
-    /// Reads all files below the folder. `progress` hears how many of how many are there.
+    /// Reads all files below the folder. `progress` gets the number of files read and of all files.
     pub async fn read(
         &self,
         mut progress: impl FnMut(usize, usize),
@@ -179,7 +179,7 @@ fn in_the_clear(builder: &AmazonS3Builder) -> bool {
     http && allowed != "true"
 }
 
-/// What to tell a person.
+/// The error in words.
 fn reason(error: &Error) -> String {
     let text = error.to_string();
     let code = text.split_once("<Code>").and_then(|(_, rest)| {

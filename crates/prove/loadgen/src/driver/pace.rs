@@ -8,7 +8,7 @@ use contract::random::{mix, unit};
 /// Separates the draws from those of the script.
 const ARRIVAL: u64 = 6;
 
-/// At most so many turns a second.
+/// At most so many turns per second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RateLimit {
     interval: Duration,
@@ -29,8 +29,8 @@ impl RateLimit {
         at.max(self.next)
     }
 
-    /// Something is sent now that might be sent from `at` on. A little lateness is made up
-    /// for; what waited longer, as in a pause, does not come out in a burst.
+    /// Records that something is sent now which could have been sent from `at` on. A short delay is
+    /// caught up; what waited longer, as in a pause, does not come out in a burst.
     pub(super) fn spend(&mut self, at: Moment, now: Moment) {
         if self.interval.is_zero() {
             return;

@@ -19,8 +19,8 @@ use crate::script::TurnPlan;
 use crate::snapshot::Phase;
 use crate::starter::Starter;
 
-/// Times that a turn is tried before its conversation is given up. A server that is away or
-/// full is asked for ever.
+/// Attempts at a turn before its conversation is abandoned. A server that is unreachable or
+/// full is retried forever.
 const ATTEMPTS: u32 = 3;
 
 /// Reports that may wait. Senders wait beyond that, after their clocks were read.
@@ -37,7 +37,7 @@ pub(super) struct Conductor {
     lanes: BTreeMap<usize, Lane>,
     shared: Arc<Shared>,
     clock: Clock,
-    /// Ends the requests under way.
+    /// Ends the running requests.
     cancel: CancellationToken,
 }
 
@@ -52,11 +52,11 @@ struct Lane {
 
 /// What a conversation waits for.
 enum Whereabouts {
-    /// Its user; the history rests here.
+    /// The user is thinking; this is the history.
     Idle(Vec<Message>),
-    /// The user model.
+    /// The user model is writing the next question.
     Writing,
-    /// The server, since then.
+    /// The server is answering, since this moment.
     InFlight(Moment),
 }
 
@@ -90,7 +90,7 @@ impl Conductor {
         }
     }
 
-    /// Runs until nobody can give orders any more, then ends what is under way.
+    /// Runs until all command senders are gone, then ends the running requests.
     pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>, tasks: TaskTracker) {
         self.driver.close();
         loop {
@@ -106,7 +106,7 @@ impl Conductor {
                 order = orders.recv() => match order {
                     Some((order, done)) => {
                         self.obey(order);
-                        // Whoever gave it may have gone.
+                        // The caller may have gone.
                         let _ = done.send(());
                     }
                     None => break,
@@ -128,7 +128,7 @@ impl Conductor {
             Command::Start => match phase {
                 Phase::Stopped => self.start(now),
                 Phase::Paused => self.resume(now),
-                // Requests under way end into the new run.
+                // Running requests end into the new run.
                 Phase::Draining => self.start(now),
                 Phase::Running => {}
             },
@@ -280,7 +280,7 @@ impl Conductor {
                 Some(exchange) => self.settle(*turn, *exchange),
                 None => {
                     let now = self.clock.now();
-                    // Load may have been started again since, and begins anew.
+                    // Load may have been started again since, and begins again.
                     self.driver.ended(turn.plan.lane, Ending::Impossible, now);
                     self.end(turn.plan.lane, ConversationStatus::Stopped, now);
                 }

@@ -26,10 +26,10 @@ pub(super) struct Measurements {
     pub(super) phase: Phase,
     pub(super) settings: Settings,
     pub(super) conversations: ConversationCounts,
-    /// When the oldest request under way became due.
+    /// When the oldest running request became due.
     pub(super) oldest_in_flight: Option<Moment>,
     pub(super) totals: Totals,
-    /// Fires when the phase changes, so that nobody waits a second to hear of it.
+    /// Fires when the phase changes, so that a change is reported immediately.
     pub(super) changed: Arc<Notify>,
     pub(super) metrics: LoadMetrics,
     target: TargetSummary,
@@ -125,7 +125,7 @@ impl Measurements {
         self.metrics.arrived(gaps, tokens, turn_type);
     }
 
-    /// A request ended.
+    /// Records a request that ended.
     pub(super) fn observe(&mut self, exchange: &Exchange, turn: u32, lag: Duration) {
         let turn_type = TurnType::of(turn);
         self.rolling.observe(exchange, turn_type, lag);
@@ -157,7 +157,7 @@ impl Measurements {
         self.metrics.user_model_fallbacks.inc();
     }
 
-    /// A conversation ended.
+    /// Records a conversation that ended.
     pub(super) fn conversation_ended(&mut self, status: ConversationStatus) {
         let counts = &mut self.conversations;
         match status {
@@ -169,7 +169,7 @@ impl Measurements {
         self.metrics.conversation(status.name());
     }
 
-    /// Gauges follow the counts.
+    /// Sets the gauges to the current counts.
     pub(super) fn refresh_gauges(&self) {
         let counts = &self.conversations;
         let metrics = &self.metrics;

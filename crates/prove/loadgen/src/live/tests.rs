@@ -309,7 +309,7 @@ async fn load_resumes_when_the_target_returns() {
     assert_eq!(during.conversations.active, 5);
     let kinds = &during.totals.failures_by_kind;
     assert_eq!(kinds[&FailureKind::Stalled], 5);
-    // Asked again once a second, not faster.
+    // Asked again once per second, not faster.
     let refused = kinds[&FailureKind::Connect];
     assert!((90..=150).contains(&refused), "{refused}");
     bench.mock.behave(Manner::default());

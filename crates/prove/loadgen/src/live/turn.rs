@@ -29,7 +29,7 @@ pub(super) struct Turn {
     pub(super) attempt: u32,
 }
 
-/// What the conductor hears of a turn.
+/// Reports of a turn to the conductor.
 #[derive(Debug)]
 pub(super) enum Report {
     /// The user model has written, or failed to: the request begins.
@@ -45,7 +45,7 @@ pub(super) enum Report {
     },
 }
 
-/// Who sends turns.
+/// Sends turns and reports how they ended.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     pub(super) client: Client,

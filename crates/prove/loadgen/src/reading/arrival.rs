@@ -1,8 +1,8 @@
 //! What is known of an answer while it is still being read.
 //!
 //! Figures of the last minute cannot wait for the end of an answer, which may take longer
-//! than a minute. So each event with content is told as it comes, and what was told is added
-//! up, so that the end of the answer counts only the rest.
+//! than a minute. So each event with content is reported as it comes, and the reported tokens
+//! are added up, so that the end of the answer counts only the rest.
 
 use std::time::Duration;
 
@@ -25,12 +25,12 @@ pub struct Arrival {
     pub usage: Option<Usage>,
 }
 
-/// Hears of an answer while it is read. Called for every event, so it must be quick.
+/// Follows an answer while it is read. Called for every event, so it must be fast.
 pub trait Listener: Send {
     fn arrived(&mut self, arrival: &Arrival);
 }
 
-/// Who does not care.
+/// Ignores every event.
 impl Listener for () {
     fn arrived(&mut self, _arrival: &Arrival) {}
 }
@@ -43,7 +43,7 @@ pub struct Heard {
     pub tokens: u32,
     /// Gaps whose tokens were exact.
     pub gaps: u32,
-    /// Whether the server said how long the prompt is.
+    /// Whether the server reported the length of the prompt.
     pub prompt: bool,
 }
 

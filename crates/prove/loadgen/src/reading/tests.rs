@@ -153,15 +153,19 @@ fn check_failure(events: &[&str], kind: FailureKind, part: &str) {
 #[test]
 fn bad_streams_fail_by_kind() {
     let (one, usage) = (content("a"), usage(1));
-    let error = r#"{"error":{"message":"The worker broke off.","type":"server_error"}}"#;
+    let error = r#"{"error":{"message":"The worker broke off the answer.","type":"server_error"}}"#;
     check_failure(&[], FailureKind::BrokenStream, "after 0 events");
     check_failure(&[&one, &usage], FailureKind::BrokenStream, "after 1 events");
     check_failure(&[&one, "{oops"], FailureKind::BrokenStream, "{oops");
-    check_failure(&[&one, "[DONE]"], FailureKind::NoUsage, "how many tokens");
+    check_failure(
+        &[&one, "[DONE]"],
+        FailureKind::NoUsage,
+        "number of output tokens",
+    );
     check_failure(
         &[&one, error, "[DONE]"],
         FailureKind::ServerError,
-        "The worker broke off.",
+        "The worker broke off the answer.",
     );
     check_failure(&[r#"{"error":"full"}"#], FailureKind::ServerError, "full");
 }

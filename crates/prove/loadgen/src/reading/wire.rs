@@ -59,7 +59,7 @@ pub(super) fn routing(nvext: &Value) -> Option<Routing> {
     Routing::deserialize(nvext.get("routing")?).ok()
 }
 
-/// The worker that wrote the answer: it decodes, whoever did the prefill.
+/// The worker that wrote the answer: the one that decodes, also where another did the prefill.
 pub(super) fn worker(nvext: &Value) -> Option<String> {
     let worker = nvext.get("worker_id")?;
     let worker = worker.get("decode_worker_id").unwrap_or(worker);

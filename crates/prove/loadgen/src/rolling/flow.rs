@@ -1,15 +1,15 @@
 //! Tokens and events of the last minute, counted without a lock.
 //!
-//! Every event of every answer is counted here, thousands in a second, by all the tasks that
-//! read; whoever sums the minute up must not make them wait. So a step is one number that is
-//! exchanged whole: the second in its upper half, the count in its lower.
+//! Every event of every answer is counted here, thousands per second, by all the tasks that
+//! read; the task that sums the minute up must not make them wait. So a step is one number that
+//! is exchanged whole: the second in its upper half, the count in its lower.
 
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::STEPS;
 
-/// Counts by second.
+/// Tokens and events counted per second.
 #[derive(Debug)]
 pub struct Flow {
     tokens: [AtomicU64; STEPS],

@@ -83,7 +83,7 @@ impl Axis {
         }
     }
 
-    /// Of positive values.
+    /// A logarithmic axis; both values must be positive.
     fn log(least: f64, most: f64) -> Self {
         let (from, to) = (least.log10().floor() as i32, most.log10().ceil() as i32);
         let fine =

@@ -1,4 +1,4 @@
-//! How lines are told apart: by colour, by dashes and by the shape of their points.
+//! How lines differ: by colour, by dashes and by the shape of their points.
 //!
 //! Colours are those of the style sheet, chosen to differ for colour-blind eyes on a light and
 //! on a dark ground; who sees none of them still has the other two.

@@ -119,7 +119,7 @@ pub(super) fn list(words: &[String]) -> String {
     }
 }
 
-/// A figure's name for people, with its unit.
+/// A figure's display name, with its unit.
 pub(super) fn label(figure: &str) -> String {
     let (name, unit) = label_and_unit(figure);
     match unit {

@@ -23,7 +23,7 @@ const RING: u64 = 0x0c8a_b1e5;
 
 #[derive(Debug, Default)]
 pub struct Chwbl {
-    /// In ascending order of point. Made anew when the workers change.
+    /// In ascending order of point. Rebuilt when the workers change.
     ring: Vec<(u64, WorkerId)>,
     workers: Vec<WorkerId>,
 }

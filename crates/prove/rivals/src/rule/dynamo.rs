@@ -10,7 +10,7 @@
 //!
 //! Our `kv-blocks` is the older formula, which leaves this request's own blocks out of the
 //! second term. Simpler here: one tier of memory; generated tokens are no blocks in use
-//! (off by default there too); and the overlap includes blocks that requests under way are
+//! (off by default there too); and the overlap includes blocks that running requests are
 //! about to store, which Dynamo knows only with its optional prediction.
 
 use std::cmp::Ordering;

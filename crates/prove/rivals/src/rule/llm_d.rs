@@ -2,7 +2,7 @@
 //!
 //! 1. Workers that hold at least 0.80 of the prompt's blocks are sticky. If there are some,
 //!    only they take part, unless the best of them would take 18 s longer to the first token
-//!    than the best of the others, at 15,928 prompt tokens a second.
+//!    than the best of the others, at 15,928 prompt tokens per second.
 //! 2. Of those that take part, the fewest tokens to compute, in flight and of this request;
 //!    beyond 4,194,304 all count the same. Ties go to chance.
 //!
@@ -19,7 +19,7 @@ use super::first;
 use super::lpwl::prefill_tokens;
 
 const AFFINITY: f64 = 0.80;
-/// Prompt tokens a second. Qwen 32B on two H100, by the project's own measurement.
+/// Prompt tokens per second. Qwen 32B on two H100, by the project's own measurement.
 const PEAK_PREFILL: f64 = 15_928.0;
 const MOST_PENALTY_SECONDS: f64 = 18.0;
 const MOST_TOKENS: f64 = 4_194_304.0;

@@ -21,11 +21,11 @@ pub(crate) struct Worker {
     pub(crate) in_flight: u32,
     /// Leading blocks of the prompt that it holds.
     pub(crate) overlap: u32,
-    /// Of those, in use by requests under way.
+    /// Of those, in use by running requests.
     pub(crate) shared: u32,
     /// All blocks in use.
     pub(crate) in_use: u32,
-    /// Tokens to compute for requests under way.
+    /// Tokens to compute for running requests.
     pub(crate) pending: u64,
 }
 

@@ -95,6 +95,6 @@ fn what_cannot_be_read_is_named() {
         Measurements::named("rumours")
             .unwrap_err()
             .to_string()
-            .contains("there are published")
+            .contains("available: published")
     );
 }

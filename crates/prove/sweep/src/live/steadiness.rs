@@ -7,7 +7,7 @@ const SPAN: u64 = 10;
 /// By how much tokens may differ between the two.
 const TOLERANCE: f64 = 0.10;
 
-/// All conversations are there, and tokens came as fast of late as before.
+/// Whether all conversations have begun and tokens arrive as fast as they did before.
 pub(super) fn is_steady(generator: &LoadGenerator, concurrency: u32) -> bool {
     let late = generator.tokens_of_late(SPAN);
     let before = generator.tokens_of_late(2 * SPAN) - late;

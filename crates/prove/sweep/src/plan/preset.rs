@@ -51,7 +51,7 @@ impl FromStr for Preset {
         let found = Self::ALL.iter().find(|(known, _)| *known == name);
         found.map(|&(_, preset)| preset).ok_or_else(|| {
             let known = Self::ALL.map(|(name, _)| name).join(", ");
-            format!("no preset `{name}`; there are {known}")
+            format!("no preset `{name}`; available: {known}")
         })
     }
 }

@@ -84,15 +84,15 @@ fn what_is_said_first_goes_before_what_is_said_later() {
 fn the_field_that_makes_no_sense_is_named() {
     for (text, expected, part) in [
         ("levels = \"sixty\"", "levels", "`sixty` is not a number"),
-        ("levels = \"60,60\"", "levels", "60 is there twice"),
+        ("levels = \"60,60\"", "levels", "60 appears twice"),
         ("levels = [0]", "levels", "`0` is not a number"),
         ("modes = \"kv,magic\"", "modes", "magic"),
-        ("modes = \"kv,kv\"", "modes", "kv is there twice"),
+        ("modes = \"kv,kv\"", "modes", "kv appears twice"),
         ("modes = \"\"", "modes", "no name"),
         ("window = \"0s\"", "window", "measures nothing"),
         ("window = \"long\"", "window", "long"),
         ("warmup = \"-1s\"", "warmup", ""),
-        ("repeats = 0", "repeats", "0 is not 1 to 1000"),
+        ("repeats = 0", "repeats", "0 is not between 1 and 1000"),
         ("order = \"best\"", "order", "random, abba, grouped"),
         ("slo = \"fast\"", "slo", "ttft_p95=600ms"),
         (
@@ -102,7 +102,11 @@ fn the_field_that_makes_no_sense_is_named() {
         ),
         ("workload = \"none\"", "workload", "no workload `none`"),
         ("profile = \"none\"", "profile", "no profile `none`"),
-        ("target = \"http://127.0.0.1:1\"", "target", "no server"),
+        (
+            "target = \"http://127.0.0.1:1\"",
+            "target",
+            "no target server",
+        ),
         (
             "workload = \"heterogeneous\"\nworkers = 1",
             "workers",

@@ -17,7 +17,7 @@ const DEFAULT_SEED: u64 = 42;
 const DEFAULT_SLO: &str = "ttft_p95=600ms,tpot_p95=60ms";
 /// Virtual runs take seconds: enough of them for intervals and verdicts.
 const VIRTUAL_REPEATS: u32 = 6;
-/// Live runs take minutes each. Whoever wants intervals says how many.
+/// Live runs take minutes each. Intervals need an explicit `repeats`.
 const LIVE_REPEATS: u32 = 1;
 /// More is a typing error: each needs a run of minutes.
 const MOST_CELLS: usize = 100_000;
@@ -113,7 +113,7 @@ impl Wish {
                 None => LIVE_REPEATS,
                 Some(repeats @ 1..=1000) => repeats,
                 Some(other) => {
-                    return Err(bad("repeats")(format!("{other} is not 1 to 1000")));
+                    return Err(bad("repeats")(format!("{other} is not between 1 and 1000")));
                 }
             },
             warmup_s: time("warmup", &named(&wish.warmup))?,
@@ -134,7 +134,7 @@ impl Wish {
         match plan.cells().len() {
             0..=MOST_CELLS => Ok(plan),
             runs => Err(bad("levels")(format!(
-                "{runs} runs are more than anyone has time for"
+                "{runs} runs are more than the limit of {MOST_CELLS}"
             ))),
         }
     }
@@ -145,7 +145,7 @@ impl Wish {
         levels.sort_unstable();
         match levels.windows(2).find(|pair| pair[0] == pair[1]) {
             None => Ok(levels),
-            Some(pair) => Err(bad("levels")(format!("{} is there twice", pair[0]))),
+            Some(pair) => Err(bad("levels")(format!("{} appears twice", pair[0]))),
         }
     }
 
@@ -159,7 +159,7 @@ impl Wish {
                 .collect());
         }
         if self.story {
-            let problem = "a story has its own stages; leave out one of the two";
+            let problem = "a story has its own stages; omit story or modes";
             return Err(bad("modes")(problem.to_owned()));
         }
         let free = !is_virtual && self.set_mode_command.is_some();
@@ -177,7 +177,7 @@ impl Wish {
                 }
             };
             if modes.contains(&name) {
-                return Err(bad("modes")(format!("{name} is there twice")));
+                return Err(bad("modes")(format!("{name} appears twice")));
             }
             modes.push(name);
         }
@@ -193,7 +193,7 @@ impl Wish {
 
     fn virtual_testbed(&self, workload: &str) -> Result<Testbed, PlanError> {
         if self.target.is_some() {
-            let problem = "a virtual sweep has no server; leave out one of the two";
+            let problem = "a virtual sweep has no target server; omit one of the two";
             return Err(bad("target")(problem.to_owned()));
         }
         // Also checks that load and workers fit each other.
@@ -212,7 +212,7 @@ impl Wish {
             });
         }
         if self.profile.is_some() {
-            let problem = "a story has an engine for each of its stages";
+            let problem = "a story has a profile for each of its stages; omit it";
             return Err(bad("profile")(problem.to_owned()));
         }
         let stages = story::stages();
@@ -226,7 +226,7 @@ impl Wish {
     fn live_testbed(&self, workload: &str) -> Result<Testbed, PlanError> {
         let Some(target) = self.target.clone() else {
             let problem =
-                "say which server to measure, such as http://127.0.0.1:8000, or --virtual";
+                "set the server to measure, such as http://127.0.0.1:8000, or use --virtual";
             return Err(bad("target")(problem.to_owned()));
         };
         for (field, given) in [
@@ -234,13 +234,13 @@ impl Wish {
             ("workers", self.workers.is_some()),
         ] {
             if given {
-                let problem = "a running server has its own; only virtual sweeps choose";
+                let problem = "a running server has its own; only virtual sweeps have this option";
                 return Err(bad(field)(problem.to_owned()));
             }
         }
         if self.story && self.set_mode_command.is_none() {
             let problem = "a running server cannot change its engines by itself; \
-                           say how a stage is deployed: round-robin, kv, kv+draft, kv+eagle3";
+                           set a command that deploys a stage: round-robin, kv, kv+draft, kv+eagle3";
             return Err(bad("set-mode-command")(problem.to_owned()));
         }
         Workload::find(workload)

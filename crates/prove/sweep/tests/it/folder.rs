@@ -145,7 +145,7 @@ fn another_plan_is_refused_in_the_same_folder() {
     }
     let elsewhere = tempfile::tempdir().unwrap();
     let error = Folder::read(elsewhere.path()).unwrap_err().to_string();
-    assert!(error.contains("holds no sweep"), "{error}");
+    assert!(error.contains("does not hold a sweep"), "{error}");
 }
 
 #[test]

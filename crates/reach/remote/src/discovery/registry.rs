@@ -128,7 +128,7 @@ impl Registered {
                     }
                     Err(error) => {
                         if !std::mem::replace(&mut complained, true) {
-                            warn!(key, %error, "cannot register; trying on");
+                            warn!(key, %error, "cannot register; retrying");
                         }
                         let pause = tokio::time::sleep(PAUSE);
                         withdraw.run_until_cancelled(pause).await;

@@ -1,8 +1,8 @@
-//! Events over a NATS server: one subject for each worker.
+//! Events over a NATS server: one subject per worker.
 //!
-//! The client reconnects for ever and renews its subscriptions by itself. What was published
-//! while the server was away is partly delivered late and partly lost; either way the numbers
-//! of batches tell.
+//! The client reconnects forever and renews its subscriptions by itself. What was published
+//! while the server was away is partly delivered late and partly lost; batch numbers reveal
+//! both.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub async fn connect(url: &str) -> Result<Client, EventError> {
 fn tell(event: &Event) {
     match event {
         Event::Connected => info!("connected to NATS"),
-        Event::Disconnected => warn!("lost the connection to NATS; trying again"),
+        Event::Disconnected => warn!("lost the connection to NATS; reconnecting"),
         Event::LameDuckMode
         | Event::Draining
         | Event::Closed

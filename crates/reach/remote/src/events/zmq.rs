@@ -179,8 +179,8 @@ impl Listener {
                 }
             }
             Ok(Ok(_)) => debug!(first, end, "the worker no longer has these batches"),
-            Ok(Err(error)) => warn!(%error, "no replay"),
-            Err(_) => debug!(first, end, "no replay in time"),
+            Ok(Err(error)) => warn!(%error, "replay failed"),
+            Err(_) => debug!(first, end, "replay timed out"),
         }
     }
 }

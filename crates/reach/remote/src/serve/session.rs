@@ -1,4 +1,4 @@
-//! One frontend's stay at a worker: hello, then beats and loads until one of them goes.
+//! One frontend's session at a worker: hello, then heartbeats and loads until either side ends it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,9 +16,9 @@ use crate::registration::Expected;
 use crate::silence::{Silence, beats};
 use crate::wire::{self, from_frontend, from_worker};
 
-/// A frontend that says nothing for so long is gone.
+/// A frontend that sends nothing for so long is considered gone.
 const SILENCE: Duration = Duration::from_secs(3);
-/// Whoever attaches says who it is at once.
+/// Time for a frontend that attaches to send its hello.
 const HELLO: Duration = Duration::from_secs(5);
 /// Messages to a frontend that may wait.
 const QUEUE: usize = 64;
@@ -37,7 +37,7 @@ pub(super) struct Session {
     lender: Arc<watch::Sender<Lease>>,
 }
 
-/// What a frontend is still to be told, when there is room.
+/// Messages still to be sent to a frontend, when there is room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Unsaid {
     lease: bool,
@@ -56,7 +56,7 @@ impl Session {
             say: Some(from_frontend::Say::Hello(hello)),
         }) = hello
         else {
-            return Err(Status::invalid_argument("a frontend says hello first"));
+            return Err(Status::invalid_argument("the first message must be hello"));
         };
         let (frontend, attempt) = (FrontendId(hello.frontend), hello.attempt);
         let registration = &shared.config.registration;
@@ -128,7 +128,7 @@ impl Session {
                         self.hear(message);
                         silence.heard();
                     }
-                    Some(Err(_)) => return "its connection broke",
+                    Some(Err(_)) => return "its connection was lost",
                     None => return "it closed",
                 },
                 Ok(()) = self.lease.changed(), if !unsaid.lease => unsaid.lease = true,
@@ -146,7 +146,7 @@ impl Session {
                 }
                 _ = beats.tick() => {
                     if silence.is_too_long() {
-                        return "it fell silent";
+                        return "it stopped responding";
                     }
                     if self.outbound.try_send(Ok(self.beat())).is_err() {
                         return "it does not read";

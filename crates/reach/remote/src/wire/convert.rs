@@ -44,11 +44,7 @@ pub fn to_request(request: &GenerateRequest, frontend: u64) -> wire::GenerateReq
 
 /// Refuses what no frontend of ours sends, naming the field.
 pub fn from_request(request: wire::GenerateRequest) -> Result<GenerateRequest, Status> {
-    let refuse = |field: &str| {
-        Err(Status::invalid_argument(format!(
-            "`{field}` makes no sense"
-        )))
-    };
+    let refuse = |field: &str| Err(Status::invalid_argument(format!("`{field}` is invalid")));
     if request.prompt.is_empty() {
         return refuse("prompt");
     }
@@ -290,7 +286,7 @@ pub fn to_grpc(error: &LinkError) -> Status {
         | LinkError::Interrupted { detail, .. } => detail.clone(),
         LinkError::Lost { .. } => "it has left".to_owned(),
         LinkError::Draining { .. } => "draining".to_owned(),
-        LinkError::Stalled { quiet, .. } => format!("nothing came for {quiet:?}"),
+        LinkError::Stalled { quiet, .. } => format!("sent nothing for {quiet:?}"),
     };
     Status::new(code, message)
 }

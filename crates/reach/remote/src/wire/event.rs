@@ -19,11 +19,11 @@ use super::generated::{self as wire, Envelope};
 pub enum EnvelopeError {
     #[error("not an envelope: {0}")]
     Malformed(String),
-    #[error("it is from worker {found}, and this is the feed of worker {expected}")]
+    #[error("it comes from worker {found}, but this is the feed of worker {expected}")]
     OtherWorker { expected: WorkerId, found: WorkerId },
-    #[error("it is from epoch {found} of the worker, which lives in epoch {expected}")]
+    #[error("it comes from epoch {found} of the worker, which is in epoch {expected}")]
     OtherEpoch { expected: u64, found: u64 },
-    #[error("it says nothing")]
+    #[error("it is empty")]
     Empty,
     #[error("{hashes} hashes of blocks, but {locals} of their tokens")]
     Uneven { hashes: usize, locals: usize },

@@ -22,7 +22,7 @@ const NAMING: [&str; 8] = [
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Gpu {
     labels: BTreeMap<String, String>,
-    /// 0 to 1.
+    /// Share of time that the GPU computes, from 0 to 1.
     utilization: Option<f64>,
     used_bytes: Option<f64>,
     free_bytes: Option<f64>,

@@ -1,4 +1,4 @@
-//! Asking Prometheus, again and again.
+//! Polls Prometheus for GPU metrics.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const PACE: Duration = Duration::from_secs(5);
 /// For all three answers together; less than the pace.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// Some thousand GPUs.
+/// Longest answer of Prometheus: enough for some thousand GPUs.
 const MOST_BYTES: usize = 8 << 20;
 
 impl GpuFeed {
@@ -42,8 +42,8 @@ impl GpuFeed {
         let mut kept = self.inner.latest.lock();
         // Said once for each change, not every five seconds.
         match (&*kept, &latest) {
-            (Ok(_), Err(error)) => warn!(url, error, "gpu figures are missing"),
-            (Err(_), Ok(_)) => info!(url, "gpu figures are back"),
+            (Ok(_), Err(error)) => warn!(url, error, "GPU metrics are missing"),
+            (Err(_), Ok(_)) => info!(url, "GPU metrics are available again"),
             (Ok(_), Ok(_)) | (Err(_), Err(_)) => {}
         }
         *kept = latest;

@@ -138,7 +138,7 @@ fn answers_are_read() {
     assert_eq!(answer(&[row("42")]), Ok(vec![series("gpu=0", 42.0)]));
     assert_eq!(answer(&[row("NaN")]), Ok(Vec::new()));
     let refused = br#"{ "status": "error", "errorType": "timeout", "error": "too slow" }"#;
-    assert_eq!(parse(refused), Err("Prometheus says: too slow".to_owned()));
+    assert_eq!(parse(refused), Err("Prometheus error: too slow".to_owned()));
     let page = parse(b"<html>").unwrap_err();
     assert!(page.starts_with("not an answer of Prometheus"), "{page}");
 }

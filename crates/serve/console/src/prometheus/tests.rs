@@ -76,7 +76,7 @@ async fn what_goes_wrong_is_told_in_place() {
         ("query?query=large", 502, "too long"),
         ("query?query=slow", 504, "no answer within 5s"),
         ("query", 400, "query"),
-        ("query?query=up&time=NaN", 400, "`time` is no number"),
+        ("query?query=up&time=NaN", 400, "`time` is not a number"),
         ("query_range?query=up&start=1&end=2", 400, "step"),
         ("query_range?query=up&start=x&end=2&step=1", 400, "start"),
         (&format!("query?query={long}"), 400, "4096 bytes"),

@@ -22,9 +22,9 @@ const LONGEST_NAME: usize = 64;
 pub enum KeyFileError {
     #[error("it is not valid {format}, near line {line}")]
     Syntax { format: &'static str, line: usize },
-    #[error("it needs a list `keys`, and nothing else at the top")]
+    #[error("the top level must be a list `keys` and nothing else")]
     Shape,
-    #[error("there is no key in it")]
+    #[error("it has no keys")]
     Empty,
     #[error("{key}: {problem}")]
     Key { key: String, problem: String },
@@ -129,7 +129,7 @@ fn structured(value: Value) -> Result<Vec<Key>, KeyFileError> {
         .collect()
 }
 
-/// Takes the known fields out one by one; what is left nobody knows.
+/// Removes the known fields one by one; fields that are left are unknown.
 fn read(place: usize, mut fields: Map<String, Value>) -> Result<Key, KeyFileError> {
     let unnamed = format!("key {place}");
     let name = match fields.remove("name") {
@@ -178,7 +178,7 @@ fn read(place: usize, mut fields: Map<String, Value>) -> Result<Key, KeyFileErro
         Some(_) => return Err(wrong(&name, "`cache_salt` must be text")),
     };
     if !fields.is_empty() {
-        // Its name is not told: it may be a key that slipped a line.
+        // The message omits its name: it may be a key in the wrong place.
         let problem = "it has a field other than name, key, priority, share, max_requests, \
                        isolated and cache_salt";
         return Err(wrong(&name, problem));

@@ -69,11 +69,11 @@ fn what_is_wrong_is_said_without_what_is_secret() {
     let twice = format!("{0}{0}", key(""));
     let same = key("") + "[[keys]]\nname = \"b\"\nkey = \"sk-secret\"\n";
     for (name, text, expected) in [
-        ("nothing", "# nobody\n".to_owned(), "there is no key in it"),
+        ("nothing", "# nobody\n".to_owned(), "it has no keys"),
         (
             "no list",
             "{}".to_owned(),
-            "it needs a list `keys`, and nothing else at the top",
+            "the top level must be a list `keys` and nothing else",
         ),
         (
             "open quote",
@@ -205,7 +205,7 @@ fn isolated_keys_have_blocks_of_their_own() {
         seed("b", "x"),
         seed("c", ""),
         seed("d", ""),
-        // Whoever knows the salt and sends it does not get in by that.
+        // Knowing the salt and sending it does not grant access.
         seed("a", "team"),
         seed("a", "b"),
     ];

@@ -1,4 +1,4 @@
-//! A request's body on its way in.
+//! A request's body while it arrives.
 //!
 //! Reading one costs memory and a place, so it has to keep coming: a client may let us wait
 //! for as long as the read timeout in all, and earns more waiting by what it sends, up to the
@@ -20,13 +20,13 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::pulse::Pulse;
 
-/// What a client must send to be waited for any longer, in bytes a second: a modem's speed.
+/// What a client must send to be waited for any longer, in bytes per second: a modem's speed.
 const SLOWEST: f64 = 4096.0;
 
 /// Why a body did not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BodyError {
-    #[error("the request body came too slowly")]
+    #[error("the request body arrived too slowly")]
     TooSlow,
     #[error("the server is shutting down")]
     Stopping,

@@ -1,4 +1,4 @@
-//! How many connections there are, and who goes when there are too many.
+//! Counts connections, and chooses which one to close at the limit.
 //!
 //! A connection that has asked for nothing for a while is missed least: its client will
 //! connect again if it wants something, as every HTTP client can. So a full house closes the
@@ -16,15 +16,15 @@ use tracing::warn;
 
 use super::pulse::Pulse;
 
-/// Places beyond the limit, for health and metrics.
+/// Connections beyond the limit, for health and metrics.
 pub(super) const RESERVE: usize = 16;
-/// A connection younger than this may still be about to ask.
+/// A connection younger than this may still be about to send a request.
 const QUIET_AFTER: Duration = Duration::from_secs(1);
-/// The same in the reserve, where whoever comes asks at once.
+/// The same in the reserve, where clients send a request immediately.
 const QUIET_IN_RESERVE_AFTER: Duration = Duration::from_millis(100);
-/// How long a connection that was told to go may take for it.
+/// How long a connection may take to close when another needs its place.
 const MAKING_ROOM: Duration = Duration::from_millis(50);
-/// How often a full house is told of.
+/// How often the log reports that the limit is reached.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// The connections of a process. Cheap to clone.
@@ -45,7 +45,7 @@ struct Shared {
 struct Seen {
     next: u64,
     by_number: HashMap<u64, (Rank, Weak<Pulse>)>,
-    /// When it was last said that there is no room, and how many had none since.
+    /// When the log last reported that there is no room, and how many were rejected since.
     told: Option<Instant>,
     untold: u64,
 }
@@ -166,7 +166,8 @@ impl Connections {
         drop(seen);
         warn!(
             limit,
-            turned_away, "all connections are taken; only health and metrics are answered to more"
+            turned_away,
+            "connection limit reached; further connections get only health and metrics"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What one connection is doing, and until when it may go on doing nothing.
+//! The activity of one connection, and when its idle time is over.
 //!
 //! A connection is quiet while it has no request. The time that it may be quiet depends on
 //! what came last: nothing at all yet, the beginning of a header, or a whole request. Nobody
@@ -19,7 +19,7 @@ const HTTP2: &[u8] = b"PRI ";
 pub(super) struct Timeouts {
     /// For a header, and for a pause in a body.
     pub(super) read: Duration,
-    /// Between requests.
+    /// Longest pause between requests.
     pub(super) idle: Duration,
 }
 
@@ -47,7 +47,7 @@ struct State {
     stirred: Option<Instant>,
     /// An answer left before its request's body was read.
     unread: bool,
-    /// It was told to make room.
+    /// It has to close to make room.
     leaving: bool,
 }
 
@@ -70,7 +70,7 @@ impl Pulse {
         })
     }
 
-    /// Bytes came.
+    /// Records that bytes arrived.
     pub(super) fn read(&self, bytes: &[u8]) {
         let mut state = self.state.lock();
         let State {

@@ -1,4 +1,4 @@
-//! One request of a connection: whether it may come in, and what its answer says of the way out.
+//! One request of a connection: whether it is accepted, and whether the connection then closes.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! `nvext`: what we know of it, out of whatever it holds.
+//! `nvext`: the fields that are supported; others are ignored.
 
 use std::fmt;
 

@@ -27,8 +27,8 @@ pub struct GenerationOptions {
     pub ignore_eos: bool,
     /// 0 to 2.
     pub temperature: Option<f32>,
-    /// Above 0, at most 1. A request's 0, which leaves the likeliest token only, is told as
-    /// temperature 0: engines know that one.
+    /// Above 0, at most 1. A request's 0, which leaves only the likeliest token, becomes
+    /// temperature 0, which engines support.
     pub top_p: Option<f32>,
     /// At least 1; `None` where the request switched it off.
     pub top_k: Option<u32>,

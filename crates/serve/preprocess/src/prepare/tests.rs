@@ -344,7 +344,7 @@ fn a_folder_that_cannot_be_used_says_which_file_is_to_blame() {
     let nowhere = Preprocessor::from_dir(Path::new("nowhere"), PreprocessConfig::default());
     lines.push(nowhere.unwrap_err().to_string());
     expect![[r#"
-        DIR/tokenizer.json holds no usable tokenizer: Model missing. at line 1 column 2
+        DIR/tokenizer.json has no usable tokenizer: Model missing. at line 1 column 2
         DIR/tokenizer_config.json is not valid JSON: EOF while parsing an object at line 1 column 1
         the chat template in DIR/tokenizer_config.json does not compile: syntax error: unexpected end of block, expected in
         no chat template in DIR: neither tokenizer_config.json nor chat_template.jinja has one

@@ -110,7 +110,7 @@ impl HuggingFace {
         // The library panics where its regular expressions give up, which a text can bring about.
         // It only reads, so nothing is left half done.
         let encoding = catch_unwind(AssertUnwindSafe(|| tokenizer.encode_fast(text, false)))
-            .map_err(|_| failed("the tokenizer gave up on it".to_owned()))?
+            .map_err(|_| failed("the tokenizer failed".to_owned()))?
             .map_err(|error| failed(error.to_string()))?;
         out.extend_from_slice(encoding.get_ids());
         Ok(())

@@ -10,7 +10,7 @@ use crate::scene::Scene;
 
 pub(crate) const BLOCK_SIZE: u32 = 32;
 
-/// Requests under way on each worker, on average.
+/// Running requests on each worker, on average.
 const IN_FLIGHT: usize = 8;
 const SLOTS: u32 = 64;
 const BETWEEN_PICKS: Duration = Duration::from_millis(1);
@@ -28,7 +28,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// All workers have joined and said what they hold, and as many requests are under way
+    /// All workers have joined and reported what they hold, and as many requests are running
     /// as there will be from now on.
     pub(crate) fn new(mut scene: Scene) -> Self {
         let mut state = State::new(RouterConfig::new(BLOCK_SIZE));

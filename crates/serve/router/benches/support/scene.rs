@@ -128,7 +128,7 @@ const STARTERS: u64 = 20;
 const STARTER_BLOCKS: u64 = 30;
 const LONGEST_TURN: usize = 20;
 const LONGEST_CONVERSATION: usize = 160;
-/// Of a cache, what conversations under way take: less than it has, so that ended ones stay.
+/// Of a cache, what running conversations take: less than it has, so that ended ones stay.
 const BLOCKS_PER_LIVE_CONVERSATION: usize = 136;
 /// One turn in so many is served by another worker than the turn before.
 const MOVES: usize = 20;

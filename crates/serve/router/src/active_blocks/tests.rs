@@ -30,7 +30,7 @@ fn overlap(blocks: &ActiveBlocks, chain: &[BlockHash]) -> Vec<u32> {
     depths
 }
 
-/// The obvious structure: the requests under way. Everything else is reckoned from them.
+/// The obvious structure: the running requests. Everything else is reckoned from them.
 #[derive(Debug, Default)]
 struct Naive {
     under_way: Vec<(usize, Vec<BlockHash>)>,

@@ -17,7 +17,7 @@ const SCALE_RATE: f64 = 0.1;
 pub struct Average {
     value: f64,
     weight: f64,
-    /// The usual deviation.
+    /// The typical deviation of a sample from the average.
     scale: f64,
     seen: Moment,
 }

@@ -31,7 +31,7 @@ const LEAST_SCALE: f64 = 0.02;
 /// The slope stays within this factor of the first belief.
 const SLOPE_RANGE: f64 = 1000.0;
 
-/// The first belief.
+/// An intercept and a slope; the initial estimate of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
     pub intercept: f64,

@@ -2,7 +2,7 @@
 //!
 //! The integral of the requests in flight over time, brought up to date when their number
 //! changes. Two readings of it give the average of any interval without a sample being
-//! stored, so a request that reports its progress once a second still knows with how many
+//! stored, so a request that reports its progress once per second still knows with how many
 //! others it shared the worker.
 
 use std::time::Duration;

@@ -31,7 +31,7 @@ impl Slots {
     }
 
     /// A first token of a request that found so many others on the worker; `late` if it
-    /// took much longer than computing takes. Whether it must have waited for a slot.
+    /// took much longer than computing takes. Returns whether it must have waited for a slot.
     pub fn first_token(&mut self, in_flight: u32, late: bool) -> bool {
         self.patience = self.patience.saturating_sub(1);
         let taken = f64::from(in_flight + 1) / self.believed;

@@ -39,7 +39,7 @@ impl Truth {
     }
 }
 
-/// A worker under a wandering load, two requests a second.
+/// A worker under a wandering load, two requests per second.
 struct Scene {
     learner: Learner,
     now: Moment,

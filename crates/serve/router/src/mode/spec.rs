@@ -8,14 +8,14 @@ use serde::Serialize;
 
 use super::ModeName;
 
-/// One mode.
+/// The description of one mode.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ModeSpec {
     #[serde(skip)]
     pub mode: ModeName,
     /// In options, requests and files.
     pub name: &'static str,
-    /// In the console.
+    /// The label in the console.
     pub label: &'static str,
     /// What it chooses.
     #[serde(skip)]

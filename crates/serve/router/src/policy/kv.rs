@@ -29,23 +29,25 @@ use super::{Candidate, Choice, Holder, Policy, Reason, RequestView, Terms};
 use crate::mode::ModeName;
 use crate::policy::HOME_TOKENS;
 
-/// What prompts that wait on the same worker do to each other. Whoever waits there now shows
-/// who will wait behind this one, so its own computing counts once for each of them; and the
-/// work ahead of it counts once more, because it is known at best and never less.
+/// Weight of the delay that prompts waiting on the same worker cause each other. Those that wait
+/// there now are an estimate of those that will wait behind this one, so its own computing
+/// counts once for each of them; and the work ahead of it counts once more, because the known
+/// work is a lower bound.
 ///
 /// This and the three weights below were chosen among dozens of settings by sweeps over the
 /// shipped workloads and a public trace in virtual time, on two simulated profiles.
 const QUEUEING: f32 = 1.0;
 
-/// While a prompt is computed, decoding goes on in the same steps, only slower. The share of
-/// the prompt's time that each of those requests loses.
+/// While a prompt is computed, decoding continues in the same steps, only slower. This is the
+/// share of the prompt's time that each of those requests loses.
 const INTERFERENCE: f32 = 0.15;
 
-/// What one request more costs each of the others, of what longer steps would cost them over
-/// a whole answer.
+/// What one more request costs each of the others, as a share of what its longer steps would
+/// cost them over a whole answer.
 const CROWDING: f32 = 0.5;
 
-/// What is stored evicts as much, some of it about to be asked for.
+/// Weight of eviction: a stored prompt evicts as many blocks, some of which would have been
+/// reused soon.
 const EVICTION: f32 = 1.0;
 
 #[derive(Debug)]
@@ -136,7 +138,7 @@ fn reason(request: &RequestView, candidates: &[Candidate], index: usize) -> Reas
     }
 }
 
-/// Whether somebody who holds much more of the prompt was passed over.
+/// Whether a worker that holds much more of the prompt was passed over.
 fn hot_spread(
     request: &RequestView,
     candidates: &[Candidate],

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! `prefill_blocks` is what the worker has to compute until this request's first token,
-//! including prompts sent to it earlier; `decode_blocks` is what its requests under way
+//! including prompts sent to it earlier; `decode_blocks` is what its running requests
 //! keep in use, without this one. The formula is blind to slots, as published: a worker
 //! may be chosen whose batch is full.
 //!

@@ -55,7 +55,7 @@ mod tests {
             (&[1, 3, 5, 9], 3),
             // 3 leaves again.
             (&[1, 5, 9], 5),
-            // 9 leaves, and the cycle begins anew.
+            // 9 leaves, and the cycle begins again.
             (&[1, 5], 1),
             (&[7], 7),
         ];

@@ -12,7 +12,7 @@
 //!
 //! # Guarantees
 //!
-//! - **Work is conserved**: whoever waits is in the order.
+//! - **Work is conserved**: every waiting request is in the order.
 //! - **Shares.** Of two flows that wait all the time, neither is bound more tokens per weight
 //!   than the other by more than one request of each, as long as the head of the order is taken.
 //! - **Bounded memory.** Flows that do not wait are remembered only while they owe something,
@@ -25,7 +25,7 @@ use std::iter::{Copied, Peekable};
 #[cfg(test)]
 mod tests;
 
-/// Flows that are remembered although nobody of them waits.
+/// Most flows that are remembered without a waiting request.
 const MOST_RESTING: usize = 1024;
 /// Virtual time of one token at weight 1; leaves room for weights up to some thousands and for
 /// 10^14 tokens.
@@ -66,7 +66,7 @@ pub(super) struct Flows<L> {
     flows: BTreeMap<u64, Flow<L>>,
     /// Those that wait: tag, when they got it, name.
     order: BTreeSet<(u64, u64, u64)>,
-    /// Of those that wait.
+    /// Sum of the weights of the flows that wait.
     weights: u64,
     clock: u64,
     /// How many tags have been given.
@@ -76,7 +76,7 @@ pub(super) struct Flows<L> {
 #[derive(Debug)]
 struct Flow<L> {
     tag: u64,
-    /// Orders equal tags.
+    /// When the flow got its tag; orders flows with equal tags.
     since: u64,
     weight: u64,
     line: L,
@@ -235,7 +235,7 @@ impl<L: Line> Line for Flows<L> {
 }
 
 /// The numbers of all flows in the order in which they would be bound if every request cost
-/// the same. Lazy: whoever stops early has looked at few.
+/// the same. Lazy: a caller that stops early has looked at few.
 pub(super) struct Merged<'a, L: Line> {
     flows: &'a BTreeMap<u64, Flow<L>>,
     typical: u64,

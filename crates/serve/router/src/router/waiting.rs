@@ -1,4 +1,4 @@
-//! Those who await a slot, and how they learn that they have one.
+//! Callers that wait for a slot, and how they are notified.
 //!
 //! The queue knows tickets; here is who holds them. A place is handed over in two steps: a
 //! claim is bound under the lock and sent after it. A request that is dropped in between is
@@ -55,7 +55,7 @@ impl Waiters {
     }
 }
 
-/// The end of a wait, to be told to the one who waited.
+/// The end of a wait, to be sent to the caller that waited.
 #[derive(Debug)]
 pub(super) struct Bound {
     sender: oneshot::Sender<Answer>,
@@ -99,8 +99,8 @@ impl Turn {
         answer.unwrap_or_else(|_| unreachable!("a sender is kept until it has been used"))
     }
 
-    /// Gives up if it is time to. Whoever has just been bound is not in the queue any more, and
-    /// has its answer in the channel.
+    /// Gives up if the deadline has passed. A request that has just been bound is no longer in the
+    /// queue, and has its answer in the channel.
     fn time_out(&mut self) -> Option<RouteError> {
         let now = self.router.shared.clock.now();
         let mut guarded = self.router.shared.guarded.lock();

@@ -1,7 +1,7 @@
 //! The workers that are members, by dense slot and by name.
 //!
-//! The index speaks of workers by small numbers, so each member has a *slot* that is let
-//! again when it leaves. What was promised to an earlier tenant is told apart by the
+//! The index refers to workers by small numbers, so each member has a *slot* that is reused
+//! when it leaves. Reservations on an earlier member of the slot are recognised by the
 //! *incarnation*, which is never reused.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::load::Load;
 const MOST_ELSEWHERE: u32 = 1 << 30;
 const MOST_TOKENS_ELSEWHERE: u64 = 1 << 60;
 
-/// A worker, and the router's books about it.
+/// A worker, and the router's accounting for it.
 ///
 /// What every pick reads comes first and is small: a pick over many workers is bound by
 /// the memory that it touches. The rest is behind a pointer.
@@ -29,7 +29,7 @@ pub(super) struct Member {
     pub(super) slots: u32,
     pub(super) draining: bool,
     pub(super) load: Load,
-    /// What other frontends have under way on it, as it last told.
+    /// What other frontends are running on it, as the worker last reported.
     pub(super) others: FrontendLoad,
     /// Requests that this frontend may have on it, if the worker says so.
     pub(super) lease: Option<Lease>,
@@ -62,7 +62,7 @@ pub(super) struct Profile {
 }
 
 impl Member {
-    /// Everybody's requests on it.
+    /// Requests of all frontends on it.
     pub(super) fn in_flight(&self) -> u32 {
         self.load.in_flight + self.others.in_flight
     }
@@ -75,7 +75,7 @@ impl Member {
         }
     }
 
-    /// Takes over what has been learned.
+    /// Takes over what the learner has learned.
     pub(super) fn heed(&mut self) {
         self.outlook = self.profile.learner.outlook();
         if let Some(slots) = &self.profile.slots {

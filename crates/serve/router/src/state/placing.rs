@@ -1,7 +1,7 @@
 //! A request finds its worker, at once or after waiting for a slot.
 //!
 //! Both ways end in the same place: the members are surveyed, the policy chooses, and the
-//! choice is booked before anyone else can look. A request that waited is judged anew when
+//! choice is booked before anyone else can look. A request that waited is judged again when
 //! a slot frees, on what is true then.
 
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::reservations::Key;
 /// How often what was learned about the workers is weighed against each other.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);
 
-/// Between these a client is told to come back, where all is a guess.
+/// Bounds of the retry time that a rejected client gets, as it is only an estimate.
 const LEAST_RETRY: Duration = Duration::from_secs(1);
 const MOST_RETRY: Duration = Duration::from_secs(60);
 
@@ -95,7 +95,7 @@ impl State {
         self.displaced.drain(..).map(told).collect()
     }
 
-    /// Takes a request out of the queue. Whether it was still there.
+    /// Takes a request out of the queue. Returns whether it was still there.
     pub fn cancel(&mut self, ticket: Ticket) -> bool {
         self.queue.take(ticket).is_some()
     }
@@ -269,10 +269,10 @@ impl State {
         });
     }
 
-    /// Nobody can take the request that was just looked at: it waits for a slot, or is told
-    /// why it cannot.
+    /// No worker can take the request that was just surveyed: it waits for a slot, or fails with
+    /// the reason.
     fn wait(&mut self, query: &RouteQuery<'_>, now: Moment) -> Result<Ticket, RouteError> {
-        // Whoever is not trusted now will be tried again soon, and that is worth waiting for.
+        // A quarantined worker will be tried again soon, and that is worth waiting for.
         let later = |why: WhyNot| matches!(why, WhyNot::Full | WhyNot::Unsound);
         let workers = self.survey.excluded.iter().filter(|one| later(one.why));
         let workers = workers.count();

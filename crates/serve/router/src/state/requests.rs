@@ -17,7 +17,7 @@ use crate::queue::Charge;
 /// So many requests in a row must find much less in a worker's cache than its events had
 /// confirmed before the events are doubted. Evictions on the way explain a few.
 const CONTRADICTIONS: u32 = 8;
-/// Fewer tokens prove nothing.
+/// Requests with fewer confirmed tokens are not counted as contradictions.
 const LEAST_CONFIRMED: u32 = 256;
 /// A first token that takes so many times longer than expected has waited in the engine.
 const LATE: u32 = 4;
@@ -36,14 +36,14 @@ pub(super) struct Reservation {
     pub(super) prompt_tokens: u32,
     /// Prompt tokens that the worker's events had confirmed.
     pub(super) confirmed_tokens: u32,
-    /// Prompt tokens that the worker says it found cached, as last heard.
+    /// Prompt tokens that the worker found cached, as last reported.
     pub(super) found_tokens: Option<u32>,
     /// What was on the worker at dispatch.
     pub(super) pending_before: u64,
     pub(super) in_flight_before: u32,
     /// All slots were taken, so it waited in the engine.
     pub(super) beyond_slots: bool,
-    /// When progress was last heard of.
+    /// When progress was last reported.
     pub(super) mark: Mark,
     /// Tokens after the first.
     pub(super) output_tokens: u32,
@@ -52,7 +52,7 @@ pub(super) struct Reservation {
 }
 
 impl State {
-    /// The request's first token is out: its prompt is no longer pending. Whether this was
+    /// The request's first token is out: its prompt is no longer pending. Returns whether this was
     /// news.
     pub fn first_token(&mut self, claim: &Claim, cached_tokens: u32, now: Moment) -> bool {
         let Some(reservation) = self.reservations.get_mut(claim.key) else {
@@ -78,7 +78,7 @@ impl State {
         true
     }
 
-    /// The engine has said late what it found cached, and it is not what its first token said.
+    /// Takes a late report of the cached tokens that differs from the one with the first token.
     pub fn found_cached(&mut self, claim: &Claim, cached_tokens: u32) {
         let Some(reservation) = self.reservations.get_mut(claim.key) else {
             return;
@@ -139,7 +139,7 @@ impl State {
         }
     }
 
-    /// Gives the place back, however the request ended. Whether the claim was still open.
+    /// Gives the place back, however the request ended. Returns whether the claim was still open.
     pub fn release(&mut self, claim: &Claim, now: Moment) -> bool {
         let Some(reservation) = self.reservations.take(claim.key) else {
             return false;
@@ -217,7 +217,7 @@ fn learn_first_token(
     member.heed();
 }
 
-/// Notices when a worker does not have what its events said.
+/// Notices when a worker does not have the blocks that its events reported.
 fn doubt_feed(member: &mut Member, reservation: &Reservation, cached_tokens: u32) {
     let confirmed = reservation.confirmed_tokens;
     if confirmed < LEAST_CONFIRMED {

@@ -1,4 +1,4 @@
-//! Who may take the request at hand, and on which figures each is judged.
+//! Which workers may take the current request, and the figures by which each is judged.
 //!
 //! Every member is looked at once. Those that may not take it are kept with the reason,
 //! because a decision is only explained if it says who was passed over.
@@ -31,7 +31,7 @@ pub(super) struct Survey {
     used: Vec<u32>,
 }
 
-/// The books that a survey reads.
+/// The state that a survey reads.
 #[derive(Clone, Copy)]
 pub(super) struct Books<'a> {
     pub(super) config: &'a RouterConfig,
@@ -116,20 +116,20 @@ impl Survey {
     }
 }
 
-/// What the index and the books say about one worker.
+/// What the index and the reservations say about one worker.
 #[derive(Clone, Copy)]
 struct Known {
     /// Leading blocks of the prompt that its events confirmed.
     held: u32,
-    /// Leading blocks of the prompt that its requests under way use.
+    /// Leading blocks of the prompt that its running requests use.
     used: u32,
-    /// All blocks that its requests under way use.
+    /// All blocks that its running requests use.
     in_use: u32,
     /// All blocks that its events confirmed.
     indexed: usize,
 }
 
-/// What a request asks of every worker alike, reckoned once: divisions are dear.
+/// What a request needs on every worker, computed once: divisions are expensive.
 pub(super) struct Asked {
     prompt_tokens: u32,
     blocks: u32,
@@ -204,7 +204,7 @@ pub(super) fn is_trusted(member: &Member, now: Moment) -> bool {
     most.is_none_or(|most| since < most)
 }
 
-/// Blocks that a worker's requests under way use, shared ones counted once.
+/// Blocks that a worker's running requests use, shared ones counted once.
 pub(super) fn blocks_in_use(active: &ActiveBlocks, slot: usize, member: &Member) -> u32 {
     active.count(slot) as u32 + member.load.partial_blocks + member.others.active_blocks
 }

@@ -303,7 +303,7 @@ fn full_workers_are_skipped_and_then_the_request_is_refused() {
             retry_after: Duration::from_secs(10)
         }
     );
-    expect!["all workers are full; a place is expected in 10 s"].assert_eq(&refused.to_string());
+    expect!["all workers are full; a slot is expected in 10 s"].assert_eq(&refused.to_string());
     assert_eq!(state.decisions(10).len(), 6, "a refusal is not a decision");
 }
 

@@ -51,7 +51,7 @@ pub(super) struct Memory {
 pub(super) struct Timing {
     pub(super) base: Constant,
     pub(super) per_token: Constant,
-    /// Whether computing hides behind reading weights; it does if nothing is said.
+    /// Whether computing overlaps with reading weights; true by default.
     pub(super) overlaps: Option<bool>,
     pub(super) per_sequence: Constant,
     pub(super) per_context_token: Constant,

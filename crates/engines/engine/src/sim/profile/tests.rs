@@ -1,4 +1,4 @@
-//! The shipped profiles, and what a bad one is told.
+//! The shipped profiles, and the errors for invalid ones.
 
 use super::*;
 
@@ -115,7 +115,7 @@ fn a_card_says_what_the_profile_holds() {
 fn an_unknown_name_is_answered_with_the_known_ones() {
     let error = Profile::named("h900").unwrap_err().to_string();
     assert!(
-        error.starts_with("no profile `h900`; there are h200-llama-70b-fp8, "),
+        error.starts_with("no profile `h900`; available: h200-llama-70b-fp8, "),
         "{error}"
     );
 }
@@ -163,8 +163,8 @@ fn bad_profiles_are_refused_with_the_reason() {
             "unit = \"steps\"",
             "timing.wide_batch.above: unit `steps` is not one of rows",
         ),
-        ("workers = 3", "", "not valid TOML for a profile"),
-        ("workers = 3", "wokers = 3", "not valid TOML for a profile"),
+        ("workers = 3", "", "profile `bad` is invalid"),
+        ("workers = 3", "wokers = 3", "profile `bad` is invalid"),
     ] {
         let mut bases = [good, text_of("zero-delay"), text_of(PUBLISHED_PROFILE)].into_iter();
         let base = bases.find(|text| text.contains(from)).expect(from);

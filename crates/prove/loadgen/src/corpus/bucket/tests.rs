@@ -199,8 +199,8 @@ async fn what_is_wrong_is_said_in_one_line() {
         ("s3://texts", refusing(400, "Strange"), "refused: Strange"),
         ("s3://others", empty(), "there is no such bucket"),
         ("s3://texts", away, "cannot reach s3.test:9000"),
-        ("s3://texts/docs", empty(), "holds no text file"),
-        ("s3://texts/none", empty(), "holds no text file"),
+        ("s3://texts/docs", empty(), "has no text files"),
+        ("s3://texts/none", empty(), "has no text files"),
         ("s3:///docs", empty(), "not an address such as"),
     ] {
         let error = read(address, server).await.unwrap_err().to_string();

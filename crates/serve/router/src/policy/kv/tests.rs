@@ -18,7 +18,7 @@ fn chosen(candidates: &[Candidate]) -> (u64, Reason) {
 
 #[test]
 fn each_term_in_milliseconds() {
-    // The priors: 8,000 tokens/s, 30 ms and 0.3 ms a request, two steps, 500 tokens.
+    // The priors: 8,000 tokens/s, 30 ms and 0.3 ms per request, two steps, 500 tokens.
     let alone = idle(1);
     for (name, candidate, expected) in [
         ("a cold prompt", alone, [460.0, 0.0, 0.0, 0.0, 0.0]),

@@ -139,7 +139,7 @@ proptest! {
         }
     }
 
-    /// Whoever waits all the time gets tokens by weight, whatever requests cost.
+    /// Flows that wait all the time get tokens by weight, whatever requests cost.
     #[test]
     fn shares_follow_weights(
         weights in prop::collection::vec(1..9_u64, 2..6),

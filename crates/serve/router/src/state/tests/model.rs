@@ -527,7 +527,7 @@ proptest! {
             world.state.release(&request.claim, at(0));
             world.serve();
         }
-        // Whoever still waits does so for workers that do not take anything.
+        // Requests that still wait do so for workers that do not take anything.
         for &ticket in world.waiting.keys() {
             prop_assert!(world.state.cancel(ticket));
         }
