@@ -28,7 +28,7 @@ use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 use tokio::time::Instant;
 
-use crate::{fuzz, miri, repository, tidy};
+use crate::{fuzz, repository, tidy};
 use packages::Tool;
 
 pub(crate) use dynamo::genuine_dynamo;
@@ -61,7 +61,6 @@ enum Step {
     Hosts,
     Chaos,
     Fuzz,
-    Miri,
     Ui,
     Metrics,
     Dashboards,
@@ -177,7 +176,6 @@ impl Step {
             Self::Hosts => "hosts",
             Self::Chaos => "chaos",
             Self::Fuzz => "fuzz",
-            Self::Miri => "miri",
             Self::Ui => "ui",
             Self::Metrics => "metrics",
             Self::Dashboards => "dashboards",
@@ -200,7 +198,6 @@ impl Step {
             Self::Hosts => "frontend, workers and broker in network namespaces, cables pulled",
             Self::Chaos => "faults in virtual time, a few hundred seeds",
             Self::Fuzz => "fuzz targets compile, and their seeds pass",
-            Self::Miri => "tests of unsafe code under Miri, where it is installed",
             Self::Ui => "types, lints and unit tests of the web console",
             Self::Metrics => "promtool reads a live demo's /metrics",
             Self::Dashboards => "dashboards and rules, every query against a live Prometheus",
@@ -232,7 +229,6 @@ impl Step {
             | Self::Build
             | Self::Chaos
             | Self::Fuzz
-            | Self::Miri
             | Self::Licences => &[],
         }
     }
@@ -252,7 +248,6 @@ impl Step {
             Self::Hosts => hosts::check()?,
             Self::Chaos => execute(Command::new(built("chaos")?).args(["--seeds", "300"]))?,
             Self::Fuzz => fuzz::seeds()?,
-            Self::Miri => return interpret(),
             Self::Ui => ui::check()?,
             Self::Metrics => exposition::check()?,
             Self::Dashboards => dashboards::check()?,
@@ -273,19 +268,6 @@ fn tests() -> anyhow::Result<()> {
     }
     println!("cargo-nextest not installed: running the same tests under cargo test");
     cargo("test --workspace --locked")
-}
-
-/// Miri comes with a toolchain of its own, so it is used where it is and never installed.
-fn interpret() -> anyhow::Result<Verdict> {
-    if !miri::is_installed() {
-        println!(
-            "Miri not installed: unsafe code not interpreted (`{}`)",
-            miri::how_to_install()
-        );
-        return Ok(Verdict::NotPossible);
-    }
-    miri::run()?;
-    Ok(Verdict::Passed)
 }
 
 /// cargo-deny takes minutes to build, so it is used where it is and never installed.
@@ -395,7 +377,6 @@ mod tests {
             | Step::Deploy
             | Step::Chaos
             | Step::Fuzz
-            | Step::Miri
             | Step::Licences => unreachable!("a failure stops the run"),
         });
         let failure = failure.expect("the failure is handed on");

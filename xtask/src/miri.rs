@@ -2,8 +2,8 @@
 //! behaviour: races, references that overlap, reads beyond a buffer, uninitialised memory.
 //!
 //! It interprets plain Rust, so kernels run in their portable form. Tests choose smaller sizes
-//! under `cfg(miri)`. Miri is a component of the nightly toolchain and is used where it is
-//! installed; the product is never built with that toolchain.
+//! under `cfg(miri)`. It takes minutes and a nightly toolchain, so it is no step of
+//! `cargo xtask test`; the product is never built with that toolchain.
 
 use std::process::{Command, Stdio};
 
@@ -62,7 +62,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 /// Whether the nightly toolchain has Miri and the library's source, which Miri builds.
-pub(crate) fn is_installed() -> bool {
+fn is_installed() -> bool {
     let answers = |words: &[&str]| {
         let output = Command::new("rustup")
             .args(words)
@@ -77,9 +77,4 @@ pub(crate) fn is_installed() -> bool {
     let components = answers(&["+nightly", "component", "list", "--installed"]);
     let has = |name: &str| components.lines().any(|line| line.starts_with(name));
     has("miri") && has("rust-src")
-}
-
-/// How to get it, for steps that do without.
-pub(crate) fn how_to_install() -> &'static str {
-    INSTALL
 }

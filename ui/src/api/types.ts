@@ -3,13 +3,13 @@
 /** The body of every answer that is an error. */
 export type ApiError = { error: ErrorDetail, };
 
-/** A whole experiment. */
+/** The results of a whole sweep. */
 export type Baseline = { schema: number,
   /** Equal for equal plans and figures. */
   run_id: string,
-  /** Since the Unix epoch. */
+  /** Milliseconds since the Unix epoch. */
   created_ms: number,
-  /** For people: how it came about, or a file's name. */
+  /** How it was computed or the file's name, to be displayed. */
   source: string, simulated: boolean,
   /** The simulated hardware and model. */
   profile: string, workload: string, workers: number, seed: number,
@@ -18,11 +18,11 @@ export type Baseline = { schema: number,
 
 /** One mode at one level. */
 export type BaselineCell = { mode: string, requests: number, errors: number, ttft_ms: BaselineFigures, tpot_ms: BaselineFigures, itl_ms: BaselineFigures, e2e_ms: BaselineFigures,
-  /** Completed requests a second. */
+  /** Completed requests per second. */
   rps: number,
-  /** Tokens of answers a second. */
+  /** Output tokens per second. */
   tops: number,
-  /** Prompt tokens in a hundred that came out of the cache. */
+  /** Cached prompt tokens in percent of all. */
   kv_hit_pct: number | null, turns: Array<TurnNumberFigures>,
   /**
    * Against the level's first mode, by the figure's name, such as `ttft_ms_p95`: `better`,
@@ -38,14 +38,14 @@ export type BaselineLevel = {
   /** Conversations at once. */
   concurrency: number, cells: Array<BaselineCell>, };
 
-/** What a page is told about it. */
+/** The baseline's state as a page gets it. */
 export type BaselineStatus = { "state": "none" } | { "state": "computing", done: number, total: number, } | { "state": "ready", run_id: string, } | { "state": "failed", message: string, };
 
 /** A worker's KV cache, in blocks. */
 export type CacheState = { total_blocks: number,
-  /** Used by running requests. */
+  /** Blocks used by running requests. */
   active_blocks: number,
-  /** Kept for reuse. */
+  /** Blocks kept for reuse. */
   cached_blocks: number,
   /** Prompt tokens that came out of it, of all since the worker started. */
   hit_pct: number | null, };
@@ -70,7 +70,7 @@ export type CandidateFigures = { worker: WorkerId,
    * included, in blocks.
    */
   prefill_blocks: number,
-  /** Blocks that its requests under way use, without this one. */
+  /** Blocks that its running requests use, without this one. */
   decode_blocks: number,
   /** Blocks that this request would add to those. */
   new_blocks: number,
@@ -86,7 +86,7 @@ export type Control = { token_required: boolean, granted: boolean, };
 export type Conversation = { turns: Array<Turn>, id: string,
   /** In order of beginning, from 0. */
   number: number, title: string, status: ConversationStatus, turns_answered: number, turns_planned: number,
-  /** Since the Unix epoch. */
+  /** Milliseconds since the Unix epoch. */
   started_ms: number,
   /** Since the beginning; for one that is over, until its end. */
   duration_s: number, };
@@ -114,7 +114,7 @@ export type ConversationStatus = "active" | "completed" | "stopped" | "error";
 export type ConversationSummary = { id: string,
   /** In order of beginning, from 0. */
   number: number, title: string, status: ConversationStatus, turns_answered: number, turns_planned: number,
-  /** Since the Unix epoch. */
+  /** Milliseconds since the Unix epoch. */
   started_ms: number,
   /** Since the beginning; for one that is over, until its end. */
   duration_s: number, };
@@ -183,11 +183,11 @@ export type History = { points: Array<HistoryPoint>, };
 
 /** One second. Latencies and rates are those of the minute before it. */
 export type HistoryPoint = {
-  /** Since the Unix epoch. */
+  /** Milliseconds since the Unix epoch. */
   at_ms: number, mode: string,
-  /** Conversations under way. */
+  /** Active conversations. */
   conversations: number, ttft_ms_p50: number | null, ttft_ms_p95: number | null, tpot_ms_p50: number | null, tpot_ms_p95: number | null, cached_pct: number | null, rps: number, tops: number,
-  /** Waiting for a worker. */
+  /** Requests that wait for a worker. */
   queued: number | null, in_flight: Array<WorkerInFlight>, };
 
 export type LastFailure = { failure: Failure, ago_s: number, };
@@ -200,21 +200,21 @@ export type ModeFigures = { mode: string,
 /** How far the placed request has come, in seconds since the decision. */
 export type Outcome = { "state": "placed" } | { "state": "started", first_token_after: number, } | { "state": "ended", first_token_after: number, ended_after: number, } | { "state": "abandoned", ended_after: number, };
 
-/** Whether load is on. */
+/** The state of the load. */
 export type Phase = "stopped" | "running" | "paused" | "draining";
 
-/** Requests inside the server, whoever sent them; `null` where that is not known. */
+/** Requests inside the server, from all clients; `null` where that is not known. */
 export type RequestCounts = { in_flight: number | null,
-  /** Waiting for a worker. */
+  /** Requests that wait for a worker. */
   queued: number | null, };
 
-/** One request. */
+/** The measurements of one request. */
 export type RequestRecord = {
-  /** What the server was told: `X-Session-ID`. */
+  /** The id that the server got as `X-Session-ID`. */
   conversation_id: string,
   /** In order of beginning, from 0; the same in every run with the same seed. */
   conversation: number,
-  /** From 0. */
+  /** The turn's number in its conversation, from 0. */
   turn: number,
   /** How many turns the conversation has. */
   turns: number, turn_type: TurnType,
@@ -222,7 +222,7 @@ export type RequestRecord = {
   attempt: number,
   /** When the turn should have been sent. */
   due_s: number,
-  /** When sending began. */
+  /** When sending began, in seconds since the load generator started. */
   sent_s: number, ended_s: number,
   /** From due to sent: how late the load generator was. */
   dispatch_lag_ms: number,
@@ -236,23 +236,23 @@ export type RequestRecord = {
   chunks?: number, finish_reason?: FinishReason, worker?: string,
   /** The server's own timing, as it came. */
   server_timing?: ServerTiming,
-  /** Why the request went to that worker, if the server tells. */
+  /** Why the request went to that worker, if the server reports it. */
   routing?: Routing, error?: Failure, };
 
 /** How workers are chosen. */
 export type RouterState = { mode: string,
-  /** All there are. */
+  /** All mode names. */
   modes: Array<string>,
   /** Of modes that have it. */
   overlap_score_weight: number | null,
   /** Of modes that have it. */
   router_temperature: number | null, };
 
-/** What the router said about a request. */
+/** The router's decision about a request. */
 export type Routing = {
   /** The policy's name. */
   mode: string,
-  /** Why its choice won, for people to read. */
+  /** Why the chosen worker won, in words. */
   reason: string,
   /** Full blocks of the prompt. */
   blocks: number,
@@ -275,7 +275,7 @@ export type ServerTiming = { ttft_ms?: number, prefill_wait_time_ms?: number, pr
 
 /**
  * The knobs of a load generator. Everything applies at once: to the level now, to a
- * conversation under way from its next turn on.
+ * running conversation from its next turn on.
  */
 export type Settings = {
   /** Conversations at once; without effect while `arrivals_per_second` is set. */
@@ -288,9 +288,9 @@ export type Settings = {
   max_tokens: number,
   /** Conversations that begin in a second while there are too few; 0 for all at once. */
   starts_per_second: number,
-  /** At most so many requests a second; `null` for no limit. */
+  /** At most so many requests per second; `null` for no limit. */
   max_requests_per_second: number | null,
-  /** Opens the loop: so many conversations arrive in a second, however the others fare. */
+  /** Open loop: conversations that arrive per second, however slow the running ones are. */
   arrivals_per_second: number | null, };
 
 /** Latencies that are not to be exceeded. */
@@ -302,7 +302,7 @@ export type Snapshot = { phase: Phase,
   at_s: number,
   /** Seconds since load was last started; 0 before. */
   running_s: number, target: TargetSummary, workload: WorkloadSummary, settings: Settings, conversations: ConversationCounts,
-  /** The last minute. */
+  /** Figures of the last minute. */
   window: WindowFigures,
   /** TTFT by routing mode and turn since load was last started. */
   by_mode: Array<ModeFigures>,
@@ -334,7 +334,7 @@ export type SpeculationState = {
   /** The same of the forward passes that carried drafts. */
   verify_time_pct: number | null, };
 
-/** Everything at one moment. */
+/** The state of the whole system at one moment. */
 export type State = { version: string, title: string, subtitle: string,
   /** The server's clock, since the Unix epoch. */
   at_ms: number, control: Control, slos: Slos, baseline: BaselineStatus,
@@ -348,7 +348,7 @@ export type State = { version: string, title: string, subtitle: string,
   last_decision: Decision | null, gpu: GpuSource, };
 
 export type TargetSummary = { url: string, model: string,
-  /** Who writes follow-ups: a model's address, or nothing for the built-in questions. */
+  /** Address of the model that writes follow-ups; `null` with the built-in questions. */
   user_model: string | null, };
 
 /** An expected cost in time, in milliseconds. */
@@ -365,7 +365,7 @@ export type Terms = {
   wait_ms: number, };
 
 export type TotalCounts = {
-  /** Ended, well or badly. */
+  /** Requests that ended, including failures. */
   requests: number, failures: number, failures_by_kind: { [kind in string]: number }, prompt_tokens: number, cached_tokens: number, output_tokens: number,
   /** Questions that the user model did not write in time. */
   user_model_fallbacks: number, };
@@ -387,7 +387,7 @@ export type TurnFigures = {
    */
   cached_pct: number | null, ttft_ms: Figures, tpot_ms: Figures, };
 
-/** Of one turn number. */
+/** Figures of all requests with one turn number. */
 export type TurnNumberFigures = {
   /** From 1. The 16th stands for all later ones too. */
   turn: number, ttft_ms_p50: number | null, ttft_ms_p95: number | null,
@@ -405,17 +405,20 @@ export type WhyNot = "draining" | "tried" | "full" | "unsound";
 export type WindowFigures = {
   /** How much time the rates are over: 60, or less at the beginning. */
   seconds: number,
-  /** Ended, well or badly. */
+  /** Requests that ended, including failures. */
   requests: number, failures: number,
-  /** Failures in a hundred requests. */
+  /** Failures in percent of all requests. */
   error_pct: number | null,
-  /** Answered requests a second. */
+  /** Answered requests per second. */
   rps: number,
-  /** Tokens of answers a second. */
+  /** Output tokens per second. */
   tops: number,
-  /** Prompt tokens in a hundred that the server had cached, as it says itself. */
+  /** Cached prompt tokens in percent of all, as the server reports them. */
   cached_pct: number | null,
-  /** About 1, or what follows from events needs care. */
+  /**
+   * Tokens per event with content. Figures derived from events, such as ITL, are exact only if
+   * this is close to 1.
+   */
   tokens_per_chunk: number | null, ttft_ms: Figures, tpot_ms: Figures, itl_ms: Figures, e2e_ms: Figures,
   /** How late the load generator itself was. */
   dispatch_lag_ms: Figures, initial: TurnFigures, followup: TurnFigures, };
@@ -436,11 +439,11 @@ export type WorkerState = { id: number, name: string,
   utilization: number | null,
   /** On one of its GPUs; `gpu.memory_bytes` is what there is. */
   memory_used_bytes: number | null,
-  /** Sent to it and not answered, by the router's books. */
+  /** Requests sent to it and not answered, as the router counts them. */
   in_flight: number,
   /** In the engine's batch, of `slots` places. */
   running: number,
-  /** In the engine's queue. */
+  /** Requests in the engine's queue. */
   waiting: number, slots: number, cache: CacheState, speculation: SpeculationState, };
 
 /** What conversations are about; what can change is in the settings. */

@@ -43,7 +43,7 @@ pub(crate) fn stored(format: Format, rows: usize, columns: usize, seed: u64) -> 
 #[test]
 fn rows_come_out_as_they_went_in() {
     for format in Format::ALL {
-        let (rows, columns) = (21, if cfg!(miri) { 256 } else { 512 });
+        let (rows, columns) = if cfg!(miri) { (3, 256) } else { (21, 512) };
         let bytes = stored(format, rows, columns, 11);
         let mut packer = Packer::new(format, rows, columns);
         packer.rows(0, &bytes).unwrap();
