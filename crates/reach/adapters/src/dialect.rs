@@ -3,19 +3,17 @@
 //! Each engine has a file of its own (`vllm`, `sglang`, `trtllm`, `openai`) with one [`Dialect`]:
 //! which fields a request may have, where cache events come from and in which format, how load
 //! and configuration are read, how the cache is cleared. The rest of the crate asks the dialect
-//! and never the [`EngineKind`], so that a new engine is one file and one line in
-//! [`EngineKind::dialect`]. A struct and not a trait: a missing field does not compile, and
+//! and never the [`EngineKind`](crate::EngineKind), so that a new engine is one file and one line in
+//! `EngineKind::dialect`. A struct and not a trait: a missing field does not compile, and
 //! there is no default that a new engine could inherit unnoticed.
 
 use contract::GenerateRequest;
 
-use crate::completion::Extensions;
+use crate::extensions::Extensions;
 use crate::figures::{About, Load};
-use crate::spec::EngineKind;
 use crate::wire::Malformed;
 use crate::wire::msgpack::Batch;
 use crate::wire::trtllm::Numbered;
-use crate::{openai, sglang, trtllm, vllm};
 
 /// What one engine understands and offers.
 #[derive(Debug)]
@@ -61,16 +59,4 @@ pub(crate) struct Report<T> {
     /// Tried in order (GET); the first that answers 200 is read.
     pub(crate) paths: &'static [&'static str],
     pub(crate) read: fn(&str) -> T,
-}
-
-impl EngineKind {
-    /// The one place that distinguishes engines.
-    pub(crate) const fn dialect(self) -> &'static Dialect {
-        match self {
-            Self::Vllm => &vllm::DIALECT,
-            Self::Sglang => &sglang::DIALECT,
-            Self::Trtllm => &trtllm::DIALECT,
-            Self::Openai => &openai::DIALECT,
-        }
-    }
 }

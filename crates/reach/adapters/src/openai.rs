@@ -6,8 +6,8 @@
 
 use contract::GenerateRequest;
 
-use crate::completion::Extensions;
 use crate::dialect::{CacheEvents, Dialect};
+use crate::extensions::Extensions;
 
 pub(crate) const DIALECT: Dialect = Dialect {
     name: "openai",

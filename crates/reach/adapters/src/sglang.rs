@@ -3,8 +3,8 @@
 use contract::GenerateRequest;
 use serde_json::Value;
 
-use crate::completion::Extensions;
 use crate::dialect::{CacheEvents, Dialect, Report};
+use crate::extensions::Extensions;
 use crate::figures::{About, Load, count, number, sum};
 use crate::wire::msgpack;
 

@@ -1,6 +1,5 @@
 //! How an operator names an engine: `vllm=http://host:8000,events=tcp://host:5557`.
 
-use std::fmt;
 use std::str::FromStr;
 
 use http::Uri;
@@ -8,30 +7,7 @@ use http::uri::Scheme;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::dialect::CacheEvents;
-
-/// Which program the engine is. What follows from it is in the engine's own file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EngineKind {
-    Vllm,
-    Sglang,
-    Trtllm,
-    /// Any server with `/v1/completions` that takes token ids.
-    Openai,
-}
-
-impl EngineKind {
-    pub const ALL: [Self; 4] = [Self::Vllm, Self::Sglang, Self::Trtllm, Self::Openai];
-
-    pub const fn as_str(self) -> &'static str {
-        self.dialect().name
-    }
-}
-
-impl fmt::Display for EngineKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+use crate::kind::EngineKind;
 
 /// One engine, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use contract::GenerateRequest;
 
-use crate::completion::Extensions;
 use crate::dialect::{CacheEvents, Dialect, Report};
+use crate::extensions::Extensions;
 use crate::figures::{About, Load, count, label, series, sum};
 use crate::wire::msgpack;
 

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::kind::EngineKind;
 use crate::retokenize::Tokenize;
-use crate::spec::EngineKind;
 
 fn request() -> GenerateRequest {
     GenerateRequest {
