@@ -54,11 +54,6 @@ const GROUPS: [Group; 6] = [
                 2,
                 "the HTTP service: admit, prepare, route, dispatch, stream",
             ),
-            of(
-                "console",
-                2,
-                "the web console's API: state, stream, history, pages",
-            ),
         ],
     },
     Group {
@@ -120,12 +115,17 @@ const GROUPS: [Group; 6] = [
     },
     Group {
         folder: "prove",
-        about: "load, experiments, comparisons, faults",
+        about: "load, measurements and their display, experiments, faults",
         crates: &[
             of(
                 "loadgen",
                 1,
                 "conversations, arrival, measurement; client of a live server",
+            ),
+            of(
+                "console",
+                2,
+                "the web console's API: state, stream, history, pages",
             ),
             of(
                 "stats",

@@ -314,7 +314,7 @@ fn statuses_of_failures_are_chosen_in_one_file() {
         &[
             ("crates/serve/frontend/src/error.rs", chosen),
             ("crates/serve/frontend/src/a/tests.rs", chosen),
-            ("crates/serve/console/src/a.rs", chosen),
+            ("crates/prove/console/src/a.rs", chosen),
             ("crates/serve/frontend/src/a.rs", chosen),
         ],
         &["crates/serve/frontend/src/a.rs:3: choose statuses of failures in error.rs"],

@@ -142,10 +142,6 @@ mod tests {
             assert!(error.to_string().contains("has no text files"), "{error}");
         }
         let error = Corpus::read_folder(Path::new("/no/such/folder")).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("/no/such/folder cannot be read")
-        );
+        assert!(error.to_string().starts_with("cannot read /no/such/folder"));
     }
 }
