@@ -8,7 +8,7 @@ use super::model;
 
 const GOLDEN: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/../llama/tests/golden/smollm2.json"
+    "/../engines/llama/tests/golden/smollm2.json"
 );
 
 #[derive(Deserialize)]
