@@ -37,7 +37,7 @@ pub(crate) enum Bench {
     Aiperf(aiperf::Arguments),
     /// How often the intervals of a sweep hold the truth, by sweeps in virtual time
     ///
-    /// Passes everything on to the release build of an example of the `sweep` crate:
+    /// Passes everything on to the release build of an example of the `lab` crate:
     /// `cargo xtask bench coverage --sweeps 200 --repeats 6`.
     Coverage {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -82,11 +82,10 @@ pub(super) fn check_map(files: &[File]) -> Vec<Problem> {
                 let Some((group, _)) = crates::find(name).filter(|_| is_file) else {
                     continue;
                 };
-                let place = format!("{}/{}", group.path_of(name), rest.trim_end_matches('*'));
-                if !files
-                    .iter()
-                    .any(|file| file.path.starts_with(place.trim_end_matches("*.toml")))
-                {
+                // Up to a wildcard, if there is one.
+                let rest = rest.split('*').next().unwrap_or_default();
+                let place = format!("{}/{rest}", group.path_of(name));
+                if !files.iter().any(|file| file.path.starts_with(&place)) {
                     let advice = format!("`{path}` does not exist");
                     problems.push(Problem::new(&file.path, number, advice));
                 }

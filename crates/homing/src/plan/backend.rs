@@ -142,7 +142,7 @@ impl LlamaArgs {
 }
 
 /// The model's files and name.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct ModelPlan {
     /// What the options call it; a path is no name.
     pub(crate) name: Option<String>,
