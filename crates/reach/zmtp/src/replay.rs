@@ -16,8 +16,11 @@ use crate::Message;
 use crate::answers::{Asker, serve_answers};
 use crate::connection::{Bound, Error};
 
-/// More messages than any publisher keeps.
-const MOST_REPLAYED: usize = 1 << 20;
+/// More than any publisher keeps. One that sends more is cut off, and the rest counts as lost.
+const MOST: Bounds = Bounds {
+    messages: 1 << 20,
+    bytes: 256 << 20,
+};
 /// The number that ends a replay of vLLM: -1, read without its sign.
 const END: u64 = u64::MAX;
 
@@ -56,14 +59,30 @@ pub fn from_be(part: &Bytes) -> Option<u64> {
 pub async fn replay(endpoint: &str, first: u64, limit: usize) -> Result<Vec<Numbered>, Error> {
     let mut asker = Asker::connect(endpoint, limit).await?;
     asker.ask(&vec![Bytes::new(), to_be(first)]).await?;
+    read(&mut asker, first, MOST).await
+}
+
+/// How much of a replay is read.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    messages: usize,
+    bytes: usize,
+}
+
+async fn read(asker: &mut Asker, first: u64, most: Bounds) -> Result<Vec<Numbered>, Error> {
     let mut replayed = Vec::new();
-    while replayed.len() < MOST_REPLAYED {
-        match Numbered::from_message(&asker.answer().await?) {
-            Some(message) if message.number == END => break,
-            Some(message) if message.number >= first => replayed.push(message),
-            // Older than what was asked for.
-            Some(_) => {}
-            None => break,
+    let mut bytes = 0;
+    for _ in 0..most.messages {
+        let Some(message) = Numbered::from_message(&asker.answer().await?) else {
+            break;
+        };
+        bytes += message.payload.len();
+        if message.number == END || bytes > most.bytes {
+            break;
+        }
+        // Publishers may send older ones than they were asked for.
+        if message.number >= first {
+            replayed.push(message);
         }
     }
     Ok(replayed)
@@ -117,6 +136,29 @@ mod tests {
         for (first, expected) in [(0, &[2, 3, 4, 5][..]), (4, &[4, 5]), (6, &[])] {
             let bound = Bound::bind("127.0.0.1", 0).await.unwrap();
             assert_eq!(asked(bound, first).await, expected, "from {first}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_publisher_that_sends_too_much_is_cut_off() {
+        let unbounded = usize::MAX;
+        for (messages, bytes, expected) in [
+            (unbounded, unbounded, &[4, 5][..]),
+            (unbounded, 10, &[4]),
+            // Those before the first that was asked for are read too.
+            (3, unbounded, &[4]),
+        ] {
+            let bound = Bound::bind("127.0.0.1", 0).await.unwrap();
+            let endpoint = format!("tcp://127.0.0.1:{}", bound.port());
+            let tasks = Tasks::new();
+            let all = |_| (2..6).map(message).collect();
+            serve_replay(bound, all, &tasks);
+            let mut asker = Asker::connect(&endpoint, 1 << 10).await.unwrap();
+            asker.ask(&vec![Bytes::new(), to_be(4)]).await.unwrap();
+            let replayed = read(&mut asker, 4, Bounds { messages, bytes }).await;
+            let numbers: Vec<u64> = replayed.unwrap().iter().map(|one| one.number).collect();
+            assert_eq!(numbers, expected);
+            tasks.finish().await;
         }
     }
 
