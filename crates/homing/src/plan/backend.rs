@@ -38,19 +38,18 @@ pub(super) struct BackendOptions<'a> {
 
 impl BackendOptions<'_> {
     pub(super) fn resolve(self) -> anyhow::Result<BackendPlan> {
-        let model = self.model.resolve()?;
         match self.engine.engine {
-            EngineChoice::Simulated => self.simulated(model),
+            EngineChoice::Simulated => self.simulated(),
             EngineChoice::Llama => Ok(BackendPlan {
                 engine: EnginePlan::Llama(self.engine.resolve()?),
-                model,
+                model: self.model.resolve()?,
                 block_size: self.block_size.unwrap_or(LLAMA_BLOCK),
                 workers: self.workers.unwrap_or(LLAMA_WORKERS),
             }),
         }
     }
 
-    fn simulated(self, model: ModelPlan) -> anyhow::Result<BackendPlan> {
+    fn simulated(self) -> anyhow::Result<BackendPlan> {
         if self.model.model.is_some() {
             bail!("--model is for a real engine: add --engine llama");
         }
@@ -68,7 +67,7 @@ impl BackendOptions<'_> {
                 profile,
                 seed: self.seed,
             })),
-            model,
+            model: self.model.resolve()?,
         })
     }
 }
