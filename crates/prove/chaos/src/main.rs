@@ -30,10 +30,6 @@ struct Arguments {
     /// Print what goes wrong in each run
     #[arg(long)]
     verbose: bool,
-    /// Switch a bug on, to see that it is found (needs the feature `plant`)
-    #[cfg(feature = "plant")]
-    #[arg(long, value_enum)]
-    plant: Option<router::planted::Bug>,
 }
 
 fn main() -> ExitCode {
@@ -50,10 +46,6 @@ fn search(arguments: &Arguments) -> anyhow::Result<()> {
     let scene = Scene::prepare()?;
     let expected = expectations(&scene).map_err(|failure| anyhow!("{failure}"))?;
     let expected = Arc::new(expected);
-    #[cfg(feature = "plant")]
-    if let Some(bug) = arguments.plant {
-        router::planted::plant(bug);
-    }
     let next = AtomicU64::new(arguments.first_seed);
     let end = arguments.first_seed + arguments.seeds;
     let total = Mutex::new(Outcome::default());

@@ -175,13 +175,6 @@ impl Drive {
             self.watch.heard();
             self.unreported = 0;
         };
-        #[cfg(feature = "planted-bugs")]
-        if router::planted::is_planted(router::planted::Bug::SlotUntilRead) {
-            self.reply.put(last, self.times)?;
-            let read = self.reply.read_to_the_end().await;
-            drop(leg);
-            return read;
-        }
         // The worker is done: its slot is free before anyone hears the end.
         drop(leg);
         drop(running);
@@ -342,10 +335,6 @@ struct Running<'a> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         let others = self.siblings.running.fetch_sub(1, Ordering::AcqRel) - 1;
-        #[cfg(feature = "planted-bugs")]
-        if router::planted::is_planted(router::planted::Bug::ForgottenSibling) {
-            return;
-        }
         // One that found no room leaves none: only the last to try has news, that it is in vain.
         if self.placed || others == 0 {
             self.siblings.ended.notify_waiters();

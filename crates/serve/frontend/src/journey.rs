@@ -89,10 +89,6 @@ impl Journey {
             return false;
         }
         self.request.answered = answered.into();
-        #[cfg(feature = "planted-bugs")]
-        if router::planted::is_planted(router::planted::Bug::RepeatedToken) {
-            self.request.answered = answered[..answered.len().saturating_sub(1)].into();
-        }
         let known = [&self.request.prompt[..], answered].concat();
         self.chain = self.chain_of(&known);
         true

@@ -128,10 +128,6 @@ impl ReplySender {
             let Some(oldest) = self.oldest_unread() else {
                 return Ok(());
             };
-            #[cfg(feature = "planted-bugs")]
-            if router::planted::is_planted(router::planted::Bug::EndlessPatience) {
-                return Ok(self.taken().await);
-            }
             let taken = tokio::time::timeout_at(oldest + self.lag, self.taken()).await;
             if taken.is_err() && self.oldest_unread() == Some(oldest) {
                 return Err(ReplyError::NotRead(self.lag));

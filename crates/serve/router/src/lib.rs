@@ -36,8 +36,6 @@ pub mod learn;
 pub mod load;
 mod metrics;
 pub mod mode;
-#[cfg(feature = "planted-bugs")]
-pub mod planted;
 pub mod policy;
 pub mod prefix_index;
 pub mod query;

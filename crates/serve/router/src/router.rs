@@ -130,8 +130,6 @@ impl Router {
         Placement {
             router: self.clone(),
             claim,
-            #[cfg(feature = "planted-bugs")]
-            has_failed: false,
         }
     }
 
@@ -368,8 +366,6 @@ enum Routed {
 pub struct Placement {
     router: Router,
     claim: Claim,
-    #[cfg(feature = "planted-bugs")]
-    has_failed: bool,
 }
 
 impl Placement {
@@ -409,10 +405,6 @@ impl Placement {
     /// Says how the worker ended the request before its end, and holds it against the worker
     /// if the reason lies there.
     pub fn broke_off(&mut self, error: &LinkError) {
-        #[cfg(feature = "planted-bugs")]
-        {
-            self.has_failed |= error.blames_worker();
-        }
         self.router.broke_off(&self.claim, error);
     }
 
@@ -426,10 +418,6 @@ impl Placement {
 
 impl Drop for Placement {
     fn drop(&mut self) {
-        #[cfg(feature = "planted-bugs")]
-        if self.has_failed && crate::planted::is_planted(crate::planted::Bug::LostRelease) {
-            return;
-        }
         self.router.release(&self.claim);
     }
 }
