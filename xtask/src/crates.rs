@@ -149,6 +149,11 @@ const GROUPS: [Group; 6] = [
             ),
             of("rivals", 4, "benchmarks only: other systems' routing rules"),
             of(
+                "test-servers",
+                0,
+                "tests only: etcd, Dynamo's processes and a stand-in for Kubernetes",
+            ),
+            of(
                 "testkit",
                 3,
                 "tests only: a cluster in one process, on a paused clock",
@@ -164,6 +169,11 @@ const GROUPS: [Group; 6] = [
                 "contract",
                 0,
                 "the nouns that stages exchange: requests, chunks, blocks, events, worker cards",
+            ),
+            of(
+                "http-client",
+                0,
+                "our one HTTP client: pooled connections, TLS, bounded responses",
             ),
             of(
                 "tasks",

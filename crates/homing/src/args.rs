@@ -23,7 +23,7 @@ use stats::Objectives;
 use stats::slo::ObjectiveError;
 
 pub(crate) use self::calibrate::CalibrateArgs;
-pub(crate) use self::cluster::{Discovery, EventPlane, FrontendArgs, WorkerArgs};
+pub(crate) use self::cluster::{Discovery, EtcdArgs, EventPlane, FrontendArgs, WorkerArgs};
 pub(crate) use self::dashboards::DashboardsArgs;
 pub(crate) use self::laboratory::{LearningArgs, ReplayArgs, TraceFormat};
 pub(crate) use self::loadgen::LoadgenArgs;

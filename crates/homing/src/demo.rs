@@ -14,8 +14,8 @@ use std::time::Duration;
 use ::console::Console;
 use contract::{Clock, FrontendId};
 use frontend::{FleetCommand, Frontend, FrontendConfig, Listening, Parts};
+use http_client::{HttpClient, HttpOptions};
 use loadgen::LoadGenerator;
-use loadgen::client::{Transport, TransportOptions};
 use router::{Router, RouterConfig};
 use tasks::Tasks;
 use telemetry::Registry;
@@ -289,7 +289,7 @@ impl System {
         let console = Console::new(facade.config, facade.system, load.clone(), drain.clone());
         tasks.spawn(console.clone().keep_history());
         if let Some(gpus) = facade.gpus {
-            let transport = Transport::network(TransportOptions::default());
+            let transport = HttpClient::network(HttpOptions::default());
             tasks.spawn(gpus.poll(transport, drain.clone()));
         }
         // What is not the console's is answered as on the API's port.

@@ -12,11 +12,12 @@ mod view;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
-use ::loadgen::client::{Client, Patience, ServedModel, Target, Transport, TransportOptions};
+use ::loadgen::client::{Client, Patience, ServedModel, Target};
 use ::loadgen::user_model::{self, UserModel};
 use ::loadgen::{Failure, LiveConfig, LiveParts, LoadGenerator, Settings, Starter, exposition};
 use anyhow::{Context as _, bail};
 use contract::Clock;
+use http_client::{HttpClient, HttpOptions, HttpVersion};
 use telemetry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
@@ -165,9 +166,12 @@ async fn client(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<(Client, boo
         target = target.with_key(&secret(name)?).context("--api-key-env")?;
     }
     target.extensions = !args.plain;
-    let options = TransportOptions {
-        http2: args.http2,
-        ..TransportOptions::default()
+    let options = HttpOptions {
+        version: match args.http2 {
+            true => HttpVersion::Http2,
+            false => HttpVersion::Negotiated,
+        },
+        ..HttpOptions::default()
     };
     let patience = Patience {
         answer: args.timeout,
@@ -181,13 +185,13 @@ async fn client(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<(Client, boo
     Ok((client, served.simulated))
 }
 
-fn transport(args: &LoadgenArgs, options: TransportOptions) -> anyhow::Result<Transport> {
+fn transport(args: &LoadgenArgs, options: HttpOptions) -> anyhow::Result<HttpClient> {
     let Some(path) = &args.ca_cert else {
-        return Ok(Transport::network(options));
+        return Ok(HttpClient::network(options));
     };
     let problem = || format!("--ca-cert {}", path.display());
     let authorities = std::fs::read(path).with_context(problem)?;
-    Transport::trusting(&authorities, options).with_context(problem)
+    HttpClient::trusting(&authorities, options).with_context(problem)
 }
 
 async fn user_model(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<Option<UserModel>> {
@@ -200,7 +204,7 @@ async fn user_model(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<Option<U
     if let Ok(key) = secret(USER_MODEL_KEY) {
         target = target.with_key(&key).context(USER_MODEL_KEY)?;
     }
-    let transport = Transport::network(TransportOptions::default());
+    let transport = HttpClient::network(HttpOptions::default());
     let patience = user_model::PATIENCE;
     let asking = Client::new(transport.clone(), target.clone(), patience, clock);
     let served = find_model(&asking, args.user_model_name.as_deref()).await?;

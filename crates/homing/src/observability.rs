@@ -17,7 +17,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use loadgen::client::{Transport, TransportOptions};
+use http_client::{HttpClient, HttpOptions};
 use tempfile::TempDir;
 
 use self::files::Files;
@@ -74,7 +74,7 @@ impl Observability {
         let url = prometheus.as_ref().map_or("", |(url, _)| url);
         let files = files::write(&folder, watched.api, url, watched.lines.as_ref())
             .context("--observability")?;
-        let transport = Transport::network(TransportOptions::default());
+        let transport = HttpClient::network(HttpOptions::default());
         let prometheus = match prometheus {
             Ok((url, port)) => start_prometheus(&files, url, port, &transport).await,
             Err(taken) => Beside::Missing(taken),
@@ -129,7 +129,7 @@ impl Beside {
         (url, mut server): (String, Server),
         path: &str,
         patience: Duration,
-        transport: &Transport,
+        transport: &HttpClient,
     ) -> Self {
         let address = format!("{url}{path}");
         match server.ready(transport, &address, patience).await {
@@ -148,7 +148,7 @@ impl fmt::Display for Beside {
     }
 }
 
-async fn start_prometheus(files: &Files, url: String, port: u16, transport: &Transport) -> Beside {
+async fn start_prometheus(files: &Files, url: String, port: u16, transport: &HttpClient) -> Beside {
     let Some(program) = find("prometheus") else {
         return Beside::Missing(
             "not installed; Debian and Ubuntu: sudo apt-get install prometheus\n                 (its own service then has port 9090: add --prometheus-port 0, or disable the service)"
@@ -168,7 +168,7 @@ async fn start_prometheus(files: &Files, url: String, port: u16, transport: &Tra
     }
 }
 
-async fn start_grafana(files: &Files, url: String, port: u16, transport: &Transport) -> Beside {
+async fn start_grafana(files: &Files, url: String, port: u16, transport: &HttpClient) -> Beside {
     let found = GRAFANA
         .iter()
         .find_map(|(program, words)| Some((find(program)?, words)));

@@ -6,6 +6,7 @@
 
 mod backend;
 mod demo;
+mod etcd;
 mod frontend;
 mod sources;
 mod worker;
@@ -14,6 +15,7 @@ pub(crate) use self::backend::{
     BackendPlan, DraftPlan, EnginePlan, LLAMA_BLOCK, LlamaPlan, ModelPlan, SimulationPlan,
 };
 pub(crate) use self::demo::{BaselinePlan, ConsolePlan, DemoPlan, LoadPlan, ObservabilityPlan};
+pub(crate) use self::etcd::EtcdPlan;
 pub(crate) use self::frontend::{FrontendPlan, Served};
 pub(crate) use self::sources::{
     DynamoPlan, DynamoRegistry, Found, OwnWorkers, Source, WorkerSources,

@@ -26,7 +26,7 @@ use crate::repository;
 
 /// By its path, because the crate around it would triple what has to be compiled before any task
 /// can run.
-#[path = "../../../crates/reach/dynamo/src/testing.rs"]
+#[path = "../../../crates/prove/test-servers/src/dynamo.rs"]
 #[expect(
     dead_code,
     unreachable_pub,

@@ -2,7 +2,7 @@
 
 /// The error's message with those of all its causes: a transport's own message alone is seldom
 /// useful.
-pub fn whole_story(error: &dyn std::error::Error) -> String {
+pub fn error_chain(error: &dyn std::error::Error) -> String {
     let mut story = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -31,7 +31,7 @@ pub mod worker;
 
 pub use access::{Access, Denied};
 pub use block::{BlockHash, HASH_VERSION, HashSeed, LocalHash, block_chain, block_chain_ahead};
-pub use cause::whole_story;
+pub use cause::error_chain;
 pub use generate::{
     FinishReason, GenerateRequest, LinkError, OutputLimits, Penalties, RequestId,
     RequestSpeculation, Sampling, Started, TokenChunk, TokenId, TokenLogprob,

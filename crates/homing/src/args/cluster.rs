@@ -95,15 +95,8 @@ pub(crate) struct FrontendArgs {
         help_heading = "Workers"
     )]
     pub(crate) upstream_api_key_env: Option<String>,
-    /// Endpoints of etcd, separated by commas (etcd)
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "URLS",
-        default_value = "http://127.0.0.1:2379",
-        help_heading = "Workers"
-    )]
-    pub(crate) etcd: Vec<String>,
+    #[command(flatten, next_help_heading = "Workers")]
+    pub(crate) etcd: EtcdArgs,
     /// Headless Service that selects the workers' pods, with their port named grpc (kubernetes)
     #[arg(long, value_name = "NAME", help_heading = "Workers")]
     pub(crate) kubernetes_service: Option<String>,
@@ -211,15 +204,8 @@ pub(crate) struct WorkerArgs {
     /// Where to register: etcd, or nowhere: static, kubernetes
     #[arg(long, value_enum, default_value_t = Discovery::Static, hide_possible_values = true, help_heading = "Cluster")]
     pub(crate) discovery: Discovery,
-    /// Endpoints of etcd, separated by commas (etcd)
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "URLS",
-        default_value = "http://127.0.0.1:2379",
-        help_heading = "Cluster"
-    )]
-    pub(crate) etcd: Vec<String>,
+    #[command(flatten, next_help_heading = "Cluster")]
+    pub(crate) etcd: EtcdArgs,
     /// A registration outlives its worker by at most so long, in seconds
     #[arg(long, default_value = "5", value_parser = seconds, value_name = "SECONDS", help_heading = "Cluster")]
     pub(crate) registration_ttl: Duration,
@@ -252,6 +238,28 @@ pub(crate) struct WorkerArgs {
     pub(crate) shutdown_grace: Duration,
     #[command(flatten)]
     pub(crate) general: GeneralArgs,
+}
+
+/// Where etcd is, and how it is trusted.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct EtcdArgs {
+    /// Endpoints of etcd, separated by commas (etcd)
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "URLS",
+        default_value = "http://127.0.0.1:2379"
+    )]
+    pub(crate) etcd: Vec<String>,
+    /// PEM file of the authority that signs etcd's certificate; by default the system's (https)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) etcd_ca: Option<PathBuf>,
+    /// PEM file of the certificate that etcd asks clients for
+    #[arg(long, value_name = "FILE", requires = "etcd_key")]
+    pub(crate) etcd_cert: Option<PathBuf>,
+    /// PEM file of that certificate's key
+    #[arg(long, value_name = "FILE", requires = "etcd_cert")]
+    pub(crate) etcd_key: Option<PathBuf>,
 }
 
 /// Certificates of the request plane.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use adapters::{EngineSettings, EngineSpec, Engines, Timing, Tokenize};
 use anyhow::Context as _;
 use contract::{Clock, FrontendId};
-use etcd::Etcd;
 use preprocess::{Specials, Tokenizer};
 use remote::connect::{ConnectConfig, Connector};
 use remote::discovery;
@@ -55,10 +54,7 @@ async fn follow_own(own: OwnWorkers, place: Place, tasks: &Tasks) -> anyhow::Res
     let connector = Connector::new(connect, place.roster, &place.registry, tasks).await?;
     let addresses = match own.found {
         Found::Listed(addresses) => discovery::list(addresses),
-        Found::Etcd { endpoints } => {
-            let etcd = Etcd::connect(&endpoints).context("--etcd")?;
-            discovery::etcd(&etcd, &own.cluster, tasks)
-        }
+        Found::Etcd(etcd) => discovery::etcd(&etcd.connect()?, &own.cluster, tasks),
         Found::Kubernetes(settings) => {
             let found = discovery::kubernetes(settings, tasks).await;
             found.context("--discovery kubernetes")?
@@ -70,9 +66,7 @@ async fn follow_own(own: OwnWorkers, place: Place, tasks: &Tasks) -> anyhow::Res
 
 async fn follow_dynamo(plan: DynamoPlan, place: Place, tasks: &Tasks) -> anyhow::Result<()> {
     let registry = match plan.registry {
-        DynamoRegistry::Etcd { endpoints } => {
-            dynamo::Registry::Etcd(Etcd::connect(&endpoints).context("--etcd")?)
-        }
+        DynamoRegistry::Etcd(etcd) => dynamo::Registry::Etcd(etcd.connect()?),
         DynamoRegistry::Files(folder) => dynamo::Registry::Files(folder),
         DynamoRegistry::Kubernetes { namespace } => {
             let client = kubernetes::connect().await;

@@ -11,7 +11,6 @@ use anyhow::{Context as _, bail};
 use axum::Json;
 use axum::routing::get;
 use contract::{Clock, WorkerCard, WorkerId};
-use etcd::Etcd;
 use frontend::Listening;
 use http::{StatusCode, header};
 use remote::discovery::Registered;
@@ -210,7 +209,7 @@ fn register(
 ) -> anyhow::Result<Registered> {
     let key = remote::discovery::key(&registration.cluster, registration.card.id);
     Ok(Registered::open(
-        Etcd::connect(&plan.endpoints).context("--etcd")?,
+        plan.etcd.connect()?,
         (key, registration.to_json()),
         plan.ttl,
         &tasks.tracker,

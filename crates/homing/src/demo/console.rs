@@ -9,7 +9,8 @@ use ::console::{
     WorkerState,
 };
 use frontend::Frontend;
-use loadgen::client::{Client, Patience, Target, Transport, TransportOptions};
+use http_client::{HttpClient, HttpOptions};
+use loadgen::client::{Client, Patience, Target};
 use loadgen::{LiveConfig, LiveParts, LoadGenerator};
 use router::{Router, RouterChange};
 use tokio_util::task::TaskTracker;
@@ -51,7 +52,7 @@ pub(super) fn facade(
     });
     let prometheus = match (prometheus, beside) {
         (None, Some(url)) => {
-            let transport = Transport::network(TransportOptions::default());
+            let transport = HttpClient::network(HttpOptions::default());
             Some(Prometheus::new(url, transport).map_err(anyhow::Error::msg)?)
         }
         (named, _) => named,
@@ -88,7 +89,7 @@ pub(super) fn load_generator(
 ) -> anyhow::Result<LoadGenerator> {
     let target = format!("http://{}", reachable(api));
     let target = Target::new(&target, system.backend.model().as_str())?;
-    let transport = Transport::network(TransportOptions::default());
+    let transport = HttpClient::network(HttpOptions::default());
     let config = LiveConfig {
         settings: plan.settings,
         seed: plan.seed,

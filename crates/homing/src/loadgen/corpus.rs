@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use ::loadgen::Starter;
-use ::loadgen::client::{Transport, TransportOptions};
 use ::loadgen::corpus::Corpus;
 use ::loadgen::corpus::bucket::{Bucket, is_bucket};
+use http_client::{HttpClient, HttpOptions};
 
 use crate::print;
 
@@ -24,7 +24,7 @@ pub(super) async fn read(place: &str) -> anyhow::Result<Vec<Starter>> {
 }
 
 async fn read_bucket(address: &str) -> anyhow::Result<Corpus> {
-    let transport = Transport::network(TransportOptions::default());
+    let transport = HttpClient::network(HttpOptions::default());
     let bucket = Bucket::new(address, amazon_variables(), transport)?;
     let progress = |read: usize, total: usize| {
         if read.is_multiple_of(EVERY) || read == total {

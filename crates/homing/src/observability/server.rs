@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use loadgen::client::Transport;
+use http_client::HttpClient;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{sleep, timeout};
 
@@ -64,7 +64,7 @@ impl Server {
     /// Waits until `address` answers, it ends, or patience does.
     pub(super) async fn ready(
         &mut self,
-        transport: &Transport,
+        transport: &HttpClient,
         address: &str,
         patience: Duration,
     ) -> Start {
@@ -157,7 +157,7 @@ fn last_words(log: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use loadgen::client::TransportOptions;
+    use http_client::HttpOptions;
 
     use super::*;
 
@@ -171,7 +171,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let mut server = Server::spawn(&shell(script), log).unwrap();
-        let transport = Transport::network(TransportOptions::default());
+        let transport = HttpClient::network(HttpOptions::default());
         // The port that nobody can listen on.
         let started = server.ready(&transport, "http://127.0.0.1:0/", patience);
         let started = started.await;

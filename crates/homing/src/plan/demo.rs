@@ -8,9 +8,9 @@ use ::console::{GpuFeed, Prometheus, Slos};
 use contract::{Hashing, Visitors};
 use engine::sim::Profile;
 use frontend::{FaultLimits, FrontendConfig, Listening};
+use http_client::{HttpClient, HttpOptions};
 use lab::{SweepPlan, Workload};
 use loadgen::baseline::Baseline;
-use loadgen::client::{Transport, TransportOptions};
 use loadgen::{Popularity, Settings, Starter, Starters};
 use preprocess::corpus;
 use router::{Mode, RouterConfig};
@@ -158,7 +158,7 @@ impl DemoArgs {
         let wrong = |error: String| anyhow::Error::msg(error).context("--prometheus-url");
         let gpus = url.map(GpuFeed::new).transpose().map_err(wrong)?;
         let prometheus = url.map(|url| {
-            let transport = Transport::network(TransportOptions::default());
+            let transport = HttpClient::network(HttpOptions::default());
             Prometheus::new(url, transport)
         });
         let baseline = self.baseline(backend)?;

@@ -10,6 +10,7 @@ use anyhow::{Context as _, ensure};
 use remote::discovery::KubernetesSettings;
 use remote::tls::Tls;
 
+use super::EtcdPlan;
 use crate::args::{Discovery, FrontendArgs};
 use crate::environment;
 
@@ -41,9 +42,7 @@ pub(crate) struct OwnWorkers {
 pub(crate) enum Found {
     /// A list that never changes; empty where there are upstreams only.
     Listed(BTreeSet<String>),
-    Etcd {
-        endpoints: Vec<String>,
-    },
+    Etcd(EtcdPlan),
     Kubernetes(KubernetesSettings),
 }
 
@@ -59,7 +58,7 @@ pub(crate) struct DynamoPlan {
 
 /// Where they register.
 pub(crate) enum DynamoRegistry {
-    Etcd { endpoints: Vec<String> },
+    Etcd(EtcdPlan),
     Files(PathBuf),
     Kubernetes { namespace: Option<String> },
 }
@@ -81,9 +80,7 @@ impl FrontendArgs {
     fn source(&self) -> anyhow::Result<Source> {
         Ok(match self.discovery {
             Discovery::Static => self.own(Found::Listed(self.listed()?))?,
-            Discovery::Etcd => self.own(Found::Etcd {
-                endpoints: self.etcd.clone(),
-            })?,
+            Discovery::Etcd => self.own(Found::Etcd(self.etcd.read()?))?,
             Discovery::Kubernetes => {
                 let service = self.kubernetes_service.clone();
                 self.own(Found::Kubernetes(KubernetesSettings {
@@ -93,9 +90,7 @@ impl FrontendArgs {
                     tls: self.tls.tls_ca.is_some(),
                 }))?
             }
-            Discovery::DynamoEtcd => self.dynamo(DynamoRegistry::Etcd {
-                endpoints: self.etcd.clone(),
-            }),
+            Discovery::DynamoEtcd => self.dynamo(DynamoRegistry::Etcd(self.etcd.read()?)),
             Discovery::DynamoFile => {
                 let folder = self.dynamo_file_kv.clone();
                 self.dynamo(DynamoRegistry::Files(
@@ -161,18 +156,15 @@ impl fmt::Display for Source {
                     let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
                     f.write_str(&addresses.join(", "))
                 }
-                Found::Etcd { endpoints } => {
-                    let endpoints = endpoints.join(", ");
-                    write!(f, "registered at {endpoints} in cluster {cluster}")
+                Found::Etcd(etcd) => {
+                    write!(f, "registered at {etcd} in cluster {cluster}")
                 }
                 Found::Kubernetes(KubernetesSettings { service, .. }) => {
                     write!(f, "pods behind the Service {service}")
                 }
             },
             Self::Dynamo(plan) => match &plan.registry {
-                DynamoRegistry::Etcd { endpoints } => {
-                    write!(f, "Dynamo's, registered at {}", endpoints.join(", "))
-                }
+                DynamoRegistry::Etcd(etcd) => write!(f, "Dynamo's, registered at {etcd}"),
                 DynamoRegistry::Files(folder) => {
                     write!(f, "Dynamo's, registered in {}", folder.display())
                 }

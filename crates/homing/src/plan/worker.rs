@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::bail;
 use remote::tls::Tls;
 
-use super::BackendPlan;
 use super::backend::BackendOptions;
+use super::{BackendPlan, EtcdPlan};
 use crate::args::{Discovery, EventPlane, WorkerArgs};
 use crate::process::Endpoint;
 
@@ -31,7 +31,7 @@ pub(crate) struct WorkerPlan {
 
 /// Where to register. Nobody needs it whom a list names or whose pods Kubernetes knows.
 pub(crate) struct RegistrationPlan {
-    pub(crate) endpoints: Vec<String>,
+    pub(crate) etcd: EtcdPlan,
     /// How long a registration outlives its worker at most.
     pub(crate) ttl: Duration,
 }
@@ -58,7 +58,7 @@ impl WorkerArgs {
         let registration = match self.discovery {
             Discovery::Static | Discovery::Kubernetes => None,
             Discovery::Etcd => Some(RegistrationPlan {
-                endpoints: self.etcd,
+                etcd: self.etcd.read()?,
                 ttl: self.registration_ttl,
             }),
             Discovery::DynamoEtcd | Discovery::DynamoFile | Discovery::DynamoKubernetes => {

@@ -1,12 +1,13 @@
 //! Wires a live sweep: the server that was named, its texts, and who watches.
 
 use ::loadgen::Starter;
-use ::loadgen::client::{Client, Patience, Target, Transport, TransportOptions};
+use ::loadgen::client::{Client, Patience, Target};
 use ::sweep::live::LiveRun;
 use ::sweep::live::deployment::{Deployment, Hooks};
 use ::sweep::{Folder, Testbed};
 use anyhow::Context as _;
 use contract::Clock;
+use http_client::{HttpClient, HttpOptions};
 use tokio_util::sync::CancellationToken;
 
 use super::Trouble;
@@ -77,7 +78,7 @@ pub(super) async fn reach(args: &SweepArgs, testbed: &Testbed) -> anyhow::Result
     if let Some(name) = &args.api_key_env {
         target = target.with_key(&secret(name)?).context("api-key-env")?;
     }
-    let transport = Transport::network(TransportOptions::default());
+    let transport = HttpClient::network(HttpOptions::default());
     let patience = Patience::default();
     let asking = Client::new(transport.clone(), target.clone(), patience, clock);
     let served = find_model(&asking, model.as_deref()).await;

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use contract::Clock;
 use engine::sim::Profile;
+use http_client::{HttpClient, HttpOptions, Pipe};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use lab::NEVER;
 use loadgen::Starter;
-use loadgen::client::{Client, Patience, Pipe, Target, Transport, TransportOptions};
+use loadgen::client::{Client, Patience, Target};
 use preprocess::corpus;
 use stats::Summary;
 use sweep::live::deployment::Deployment;
@@ -31,7 +32,7 @@ window = "300s"
 "#;
 
 /// Connections to a cluster's own service, without a socket.
-fn transport(cluster: &Cluster) -> Transport {
+fn transport(cluster: &Cluster) -> HttpClient {
     let service = cluster.frontend.service();
     let tasks = TaskTracker::new();
     let connector = tower::service_fn(move |_: http::Uri| {
@@ -44,7 +45,7 @@ fn transport(cluster: &Cluster) -> Transport {
         });
         std::future::ready(Ok::<_, std::io::Error>(Pipe::new(near)))
     });
-    Transport::over(connector, TransportOptions::default())
+    HttpClient::over(connector, HttpOptions::default())
 }
 
 async fn cluster() -> Cluster {
@@ -181,7 +182,7 @@ async fn a_server_that_goes_away_ends_the_sweep_with_its_name() {
         let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
         std::future::ready(Err::<Pipe<tokio::io::DuplexStream>, _>(refused))
     });
-    let gone = Transport::over(gone, TransportOptions::default());
+    let gone = HttpClient::over(gone, HttpOptions::default());
     let error = Deployment::homing(gone, "http://gone", None)
         .await
         .unwrap_err();

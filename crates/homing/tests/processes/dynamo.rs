@@ -5,10 +5,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use dynamo::testing::{Genuine, Place, Setting, WORDS, write_model};
 use futures_util::future::join_all;
 use serde_json::Value;
 use tempfile::TempDir;
+use test_servers::dynamo::{Genuine, Place, Setting, WORDS, write_model};
 use tokio::time::Instant;
 
 use crate::client::{Streamed, assistant, chat, user};
@@ -162,7 +162,7 @@ async fn three_workers_found_in_a_folder_serve_and_one_is_replaced() {
 #[ignore = "needs ai-dynamo: cargo xtask test --only dynamo"]
 async fn three_workers_found_in_etcd_serve_and_one_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
-    let etcd = etcd::testing::Server::start(folder.path()).unwrap();
+    let etcd = test_servers::etcd::Server::start(folder.path()).unwrap();
     let workers = Workers::new(Place::Etcd(etcd.address()));
     let frontend = workers.frontend(&["--discovery", "dynamo-etcd", "--etcd", &etcd.address()]);
     serves(&workers, &frontend).await;

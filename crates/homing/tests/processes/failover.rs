@@ -48,7 +48,7 @@ async fn survives(frontend: &Process, workers: &mut Vec<Process>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_worker_costs_no_stream_over_nats_and_etcd() {
     let folder = tempfile::tempdir().unwrap();
-    let etcd = etcd::testing::Server::start(folder.path()).unwrap();
+    let etcd = test_servers::etcd::Server::start(folder.path()).unwrap();
     let mut nats = Nats::start();
     let (etcd_url, nats_url) = (etcd.address(), nats.url());
     let plane = [

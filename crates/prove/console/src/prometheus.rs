@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use loadgen::client::Transport;
+use http_client::HttpClient;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -36,7 +36,7 @@ const MOST_AT_ONCE: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Prometheus {
     url: String,
-    transport: Transport,
+    transport: HttpClient,
     turns: Arc<Semaphore>,
 }
 
@@ -67,7 +67,7 @@ struct Outcome {
 
 impl Prometheus {
     /// At `url`, which is not asked yet.
-    pub fn new(url: &str, transport: Transport) -> Result<Self, String> {
+    pub fn new(url: &str, transport: HttpClient) -> Result<Self, String> {
         Ok(Self {
             url: base_address(url)?,
             transport,

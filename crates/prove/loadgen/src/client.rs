@@ -12,11 +12,8 @@
 //! - **Only the answer's own silence is a stall.** Before the first byte a server may queue
 //!   as long as the whole request may take.
 
-mod get;
-mod pipe;
 mod request;
 mod target;
-mod transport;
 
 #[cfg(test)]
 mod tests;
@@ -28,16 +25,13 @@ use bytes::Bytes;
 use contract::{Clock, Moment};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
+use http_client::{HttpClient, reason};
 use hyper::body::Incoming;
-use hyper_util::client::legacy::Error as TransportError;
 use serde_json::Value;
 use tokio::time::timeout;
 
-pub use self::get::GetError;
-pub use self::pipe::Pipe;
 pub use self::request::{Chat, Message, Role};
 pub use self::target::{Target, TargetError};
-pub use self::transport::{Transport, TransportOptions, TrustError};
 use crate::failure::{Failure, FailureKind};
 use crate::reading::{Answer, Arrival, Heard, Listener, Reading, error_message};
 
@@ -65,7 +59,7 @@ impl Default for Patience {
 /// Sends chats to one server. Cheap to clone; clones share connections.
 #[derive(Clone, Debug)]
 pub struct Client {
-    transport: Transport,
+    transport: HttpClient,
     target: Arc<Target>,
     patience: Patience,
     clock: Clock,
@@ -109,7 +103,7 @@ impl ServedModel {
 }
 
 impl Client {
-    pub fn new(transport: Transport, target: Target, patience: Patience, clock: Clock) -> Self {
+    pub fn new(transport: HttpClient, target: Target, patience: Patience, clock: Clock) -> Self {
         Self {
             transport,
             target: Arc::new(target),
@@ -227,7 +221,7 @@ impl Client {
                 true => FailureKind::Connect,
                 false => FailureKind::BrokenStream,
             };
-            Failure::new(kind, chain(&error))
+            Failure::new(kind, reason(&error))
         })
     }
 
@@ -271,21 +265,4 @@ fn broken(error: &hyper::Error) -> Failure {
         FailureKind::BrokenStream,
         format!("the answer was interrupted: {error}"),
     )
-}
-
-/// The transport's own words are only "client error"; the reasons are below.
-pub(crate) fn chain(error: &TransportError) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    let mut source = std::error::Error::source(error);
-    while let Some(error) = source {
-        let text = error.to_string();
-        // Some repeat what is below them.
-        texts.retain(|above| !above.contains(&text));
-        texts.push(text);
-        source = error.source();
-    }
-    match texts.is_empty() {
-        true => error.to_string(),
-        false => texts.join(": "),
-    }
 }

@@ -24,7 +24,8 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
-use crate::client::{Client, Patience, Pipe, Target, Transport, TransportOptions};
+use crate::client::{Client, Patience, Target};
+use http_client::{HttpClient, HttpOptions, HttpVersion, Pipe};
 
 /// How the server behaves.
 #[derive(Clone, Copy, Debug)]
@@ -114,16 +115,24 @@ impl Mock {
             answer: Duration::from_secs(20),
             silence: Duration::from_secs(5),
         };
-        let options = TransportOptions {
-            http2,
-            ..TransportOptions::default()
+        let options = HttpOptions {
+            version: match http2 {
+                true => HttpVersion::Http2,
+                false => HttpVersion::Negotiated,
+            },
+            ..HttpOptions::default()
         };
         let mock = self.clone();
         let connector = tower::service_fn(move |_| {
             let pipe = mock.connect();
             std::future::ready(pipe)
         });
-        Client::new(Transport::over(connector, options), target, patience, clock)
+        Client::new(
+            HttpClient::over(connector, options),
+            target,
+            patience,
+            clock,
+        )
     }
 
     fn connect(&self) -> io::Result<Pipe<DuplexStream>> {

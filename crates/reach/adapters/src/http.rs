@@ -1,19 +1,15 @@
 //! Client of one engine's HTTP server: pooled connections, small responses with a size limit,
 //! and responses that stream.
 
-use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::Full;
+use http_client::{BodyError, HttpClient, HttpOptions, HttpVersion, SendError, read};
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 /// A connection attempt that takes longer has failed.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -27,11 +23,11 @@ pub(crate) enum HttpError {
     #[error("the request cannot be written")]
     Request(#[from] http::Error),
     #[error("the request failed")]
-    Send(#[from] hyper_util::client::legacy::Error),
+    Send(#[from] SendError),
     #[error("no response within {0:?}")]
     Timeout(Duration),
-    #[error("the response cannot be read")]
-    Body(#[source] Box<dyn Error + Send + Sync>),
+    #[error(transparent)]
+    Body(#[from] BodyError),
     #[error("the engine is gone")]
     Gone,
     #[error("{0} cannot be told to clear its cache")]
@@ -40,7 +36,7 @@ pub(crate) enum HttpError {
 
 #[derive(Clone)]
 pub(crate) struct Server {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: HttpClient,
     url: String,
     /// Marked as sensitive, so that it is never printed.
     key: Option<HeaderValue>,
@@ -52,29 +48,13 @@ impl fmt::Debug for Server {
     }
 }
 
-/// The `Authorization` header for a key; `None` if the key has characters that no header allows.
-pub(crate) fn bearer(key: &str) -> Option<HeaderValue> {
-    let mut value = HeaderValue::try_from(format!("Bearer {key}")).ok()?;
-    value.set_sensitive(true);
-    Some(value)
-}
-
 impl Server {
     pub(crate) fn new(url: &str, key: Option<HeaderValue>) -> Self {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let builder = match HttpsConnectorBuilder::new().with_native_roots() {
-            Ok(builder) => builder,
-            Err(_) => HttpsConnectorBuilder::new().with_webpki_roots(),
-        };
-        let connector = builder.https_or_http().enable_http1().wrap_connector(tcp);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_max_idle_per_host(usize::MAX)
-            .build(connector);
+        let client = HttpClient::network(HttpOptions {
+            version: HttpVersion::Http1,
+            connect_timeout: CONNECT_TIMEOUT,
+            idle_timeout: IDLE_TIMEOUT,
+        });
         Self {
             client,
             url: url.to_owned(),
@@ -103,7 +83,7 @@ impl Server {
             request = request.header("x-request-id", id);
         }
         let request = request.body(Full::from(body))?;
-        Ok(self.client.request(request).await?)
+        Ok(self.client.send(request).await?)
     }
 
     /// Sends a request without a body and reads the whole response.
@@ -128,13 +108,4 @@ impl Server {
 pub(crate) struct Limits {
     pub(crate) time: Duration,
     pub(crate) bytes: usize,
-}
-
-/// Reads the rest of a response, at most `most_bytes`.
-pub(crate) async fn read(
-    response: Response<Incoming>,
-    most_bytes: usize,
-) -> Result<Bytes, HttpError> {
-    let body = Limited::new(response.into_body(), most_bytes);
-    Ok(body.collect().await.map_err(HttpError::Body)?.to_bytes())
 }

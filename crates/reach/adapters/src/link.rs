@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use contract::{Clock, GenerateRequest, KvSnapshot, LinkError, TokenStream, WorkerId, whole_story};
+use contract::{Clock, GenerateRequest, KvSnapshot, LinkError, TokenStream, WorkerId, error_chain};
 use http::{Method, StatusCode};
+use http_client::read;
 use openai::event_reader::Parser;
 use tokio_util::sync::CancellationToken;
 use transport::{LinkFuture, WorkerLink};
@@ -11,7 +12,7 @@ use transport::{LinkFuture, WorkerLink};
 use crate::cache_view::CacheView;
 use crate::completion::{self, Answer, CompletionRequest};
 use crate::dialect::Dialect;
-use crate::http::{HttpError, Limits, Server, read};
+use crate::http::{HttpError, Limits, Server};
 use crate::retokenize::Tokenize;
 use crate::settings::Timing;
 use crate::stream::HttpChunks;
@@ -41,7 +42,7 @@ impl HttpLink {
     fn unreachable(&self, error: &HttpError) -> LinkError {
         LinkError::Unreachable {
             worker: self.worker(),
-            detail: whole_story(error),
+            detail: error_chain(error),
         }
     }
 
@@ -72,7 +73,7 @@ impl HttpLink {
         let status = answer.status();
         if status != StatusCode::OK {
             let message = self
-                .wait(read(answer, MOST_ERROR_BYTES))
+                .wait(async { Ok(read(answer, MOST_ERROR_BYTES).await?) })
                 .await
                 .unwrap_or_default();
             return Err(completion::refusal(worker, status, &message));

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use contract::{ChunkSource, Clock, LinkError, Moment, TokenChunk, whole_story};
+use contract::{ChunkSource, Clock, LinkError, Moment, TokenChunk, error_chain};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use openai::event_reader::Parser;
@@ -44,7 +44,7 @@ impl HttpChunks {
     fn interrupted(&self, error: &StreamError) -> LinkError {
         LinkError::Interrupted {
             worker: self.cache.worker(),
-            detail: whole_story(error),
+            detail: error_chain(error),
         }
     }
 

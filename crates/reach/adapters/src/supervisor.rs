@@ -7,7 +7,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use contract::{FeedMessage, GpuSpec, WorkerCard, WorkerId, WorkerStatus, whole_story};
+use contract::{FeedMessage, GpuSpec, WorkerCard, WorkerId, WorkerStatus, error_chain};
+use http_client::bearer;
 use tasks::Tasks;
 use telemetry::Registry;
 use tokio::sync::oneshot;
@@ -25,7 +26,7 @@ use crate::events::EventError;
 use crate::events::poll::{Endpoint, Poller};
 use crate::events::zmq::{Decode, Listener, Publisher};
 use crate::figures::{About, Load};
-use crate::http::{Server, bearer};
+use crate::http::Server;
 use crate::link::HttpLink;
 use crate::metrics::AdapterMetrics;
 use crate::probe::{Probe, Unhealthy};
@@ -163,7 +164,7 @@ impl Supervisor {
                     self.logged = None;
                     let loss = self.stay(session).await;
                     self.metrics.lost.inc();
-                    let (engine, reason) = (self.spec.display_name(), whole_story(&loss));
+                    let (engine, reason) = (self.spec.display_name(), error_chain(&loss));
                     warn!(engine, reason, "engine lost");
                     if let Loss::FormatMismatch(mismatch) = loss {
                         self.refused = Some(mismatch);
@@ -176,7 +177,7 @@ impl Supervisor {
     }
 
     fn log(&mut self, error: &JoinError) {
-        let text = whole_story(error);
+        let text = error_chain(error);
         if self.logged.as_ref() != Some(&text) {
             let engine = self.spec.display_name();
             warn!(engine, error = text, "cannot use this engine");
@@ -318,7 +319,7 @@ impl Supervisor {
                     match healthy {
                         Ok(()) => last_healthy = Instant::now(),
                         Err(error) if last_healthy.elapsed() >= timing.lost_after => return Loss::Unhealthy(error),
-                        Err(error) => debug!(engine = self.spec.display_name(), error = whole_story(&error), "health check failed"),
+                        Err(error) => debug!(engine = self.spec.display_name(), error = error_chain(&error), "health check failed"),
                     }
                     session.report(load);
                 }

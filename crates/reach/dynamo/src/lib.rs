@@ -33,7 +33,6 @@ mod metrics;
 pub mod registration;
 mod responses;
 mod source;
-pub mod testing;
 pub mod wire;
 mod worker_cache;
 

@@ -15,6 +15,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
 
 use crate::error::Error;
+use crate::tls::Tls;
 use crate::wire::kv_client::KvClient;
 use crate::wire::{DeleteRangeRequest, PutRequest, RangeRequest};
 use crate::{KeyValue, end_of};
@@ -46,9 +47,9 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// A client of the members behind `endpoints` (`http://host:2379`). Connects when first
-    /// used, so etcd need not be there yet; must be called on a runtime.
-    pub fn connect<S: AsRef<str>>(endpoints: &[S]) -> Result<Self, Error> {
+    /// A client of the members behind `endpoints` (`http://host:2379`, `https://host:2379`).
+    /// Connects when first used, so etcd need not be there yet; must be called on a runtime.
+    pub fn connect<S: AsRef<str>>(endpoints: &[S], tls: &Tls) -> Result<Self, Error> {
         let address_error = |address: &str, detail: &str| Error::Address {
             address: address.to_owned(),
             detail: detail.to_owned(),
@@ -58,11 +59,20 @@ impl Etcd {
         }
         let channels = endpoints.iter().map(|address| {
             let address = address.as_ref().trim();
-            if !address.starts_with("http://") {
-                return Err(address_error(address, "it must begin with http://"));
+            let refused = |error: tonic::transport::Error| {
+                // Its own message says only what failed, not why.
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                address_error(address, &cause.unwrap_or_else(|| error.to_string()))
+            };
+            let mut endpoint = Endpoint::from_shared(address.to_owned()).map_err(refused)?;
+            match endpoint.uri().scheme_str() {
+                Some("http") => {}
+                Some("https") => endpoint = endpoint.tls_config(tls.config()).map_err(refused)?,
+                _ => {
+                    let detail = "it must begin with http:// or https://";
+                    return Err(address_error(address, detail));
+                }
             }
-            let endpoint = Endpoint::from_shared(address.to_owned())
-                .map_err(|error| address_error(address, &error.to_string()))?;
             Ok(endpoint
                 .connect_timeout(PATIENCE)
                 .http2_keep_alive_interval(KEEP_ALIVE)
@@ -195,12 +205,17 @@ mod tests {
 
     #[tokio::test]
     async fn addresses_are_checked_before_anything_is_sent() {
-        let error = |addresses: &[&str]| Etcd::connect(addresses).unwrap_err().to_string();
+        let error = |addresses: &[&str]| {
+            Etcd::connect(addresses, &Tls::default())
+                .unwrap_err()
+                .to_string()
+        };
         assert_eq!(error(&[]), "`` is not an etcd address: none given");
         assert_eq!(
             error(&["http://a:2379", "a:2379"]),
-            "`a:2379` is not an etcd address: it must begin with http://"
+            "`a:2379` is not an etcd address: it must begin with http:// or https://"
         );
-        assert!(Etcd::connect(&["http://localhost:2379 "]).is_ok());
+        let good = ["http://localhost:2379 ", "https://localhost:2379"];
+        assert!(Etcd::connect(&good, &Tls::default()).is_ok());
     }
 }

@@ -11,12 +11,13 @@
 //!
 //! # Left out
 //!
-//! Transactions, users and passwords, TLS: a registry on a network of its own needs none.
+//! Transactions, users and passwords: a registry needs none, and a certificate says who a
+//! client is.
 
 mod client;
 mod error;
 mod lease;
-pub mod testing;
+mod tls;
 mod watch;
 
 /// etcd's messages, as the build wrote them.
@@ -32,6 +33,7 @@ mod wire {
 pub use client::{Etcd, LeaseId};
 pub use error::Error;
 pub use lease::Lease;
+pub use tls::{ClientCertificate, Tls};
 pub use watch::{Update, Watch};
 
 /// What lies under a key.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use etcd::testing::Server;
-use etcd::{Error, Etcd, Update, Watch};
+use etcd::{Error, Etcd, Tls, Update, Watch};
 use tempfile::TempDir;
+use test_servers::etcd::Server;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
@@ -18,7 +18,7 @@ fn server() -> (TempDir, Server) {
 }
 
 fn client(server: &Server) -> Etcd {
-    Etcd::connect(&[server.address()]).expect("its address is one")
+    Etcd::connect(&[server.address()], &Tls::default()).expect("its address is one")
 }
 
 /// Puts until etcd takes it: a restarted one needs a moment to elect itself.
@@ -153,7 +153,7 @@ async fn a_watch_survives_a_restart_and_learns_what_happened_meanwhile() {
 async fn the_next_endpoint_stands_in_for_one_that_is_down() {
     let (_first_folder, mut first) = server();
     let (_second_folder, second) = server();
-    let etcd = Etcd::connect(&[first.address(), second.address()]).unwrap();
+    let etcd = Etcd::connect(&[first.address(), second.address()], &Tls::default()).unwrap();
     put_at_last(&etcd, "k", "first").await;
     first.kill();
     // The two are no cluster, so what the second holds shows who answered.
@@ -250,7 +250,7 @@ async fn keys_vanish_when_their_owner_stops_renewing() {
         let owner = std::thread::spawn(move || {
             let runtime = tokio::runtime::Runtime::new().unwrap();
             let lease = runtime.block_on(async {
-                let etcd = Etcd::connect(&[address]).unwrap();
+                let etcd = Etcd::connect(&[address], &Tls::default()).unwrap();
                 let tasks = TaskTracker::new();
                 let lease = etcd.lease(Duration::from_secs(1), &tasks).await.unwrap();
                 etcd.put(b"k/1", b"1", Some(lease.id())).await.unwrap();

@@ -9,11 +9,9 @@
 //! stays.
 //!
 //! No cluster was at hand where this was written: it is tested against a server of our own
-//! (`stand_in`) that speaks the public format.
+//! (`test_servers::kubernetes`) that speaks the public format.
 
 mod slices;
-#[cfg(feature = "stand-in")]
-pub mod stand_in;
 mod watch;
 
 use kube::config::InferConfigError;

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kubernetes::stand_in::StandIn;
 use kubernetes::{
     Api, Config, EndpointSlice, KubeConfigOptions, Kubeconfig, Objects, Selection, follow,
 };
 use serde_json::{Value, json};
 use tasks::Tasks;
+use test_servers::kubernetes::StandIn;
 use tokio::sync::mpsc;
 
 /// Far beyond any pause: what has not come by then does not come.

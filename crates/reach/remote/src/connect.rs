@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use contract::{Clock, FeedMessage, FrontendId, FrontendLoad, Lease, whole_story};
+use contract::{Clock, FeedMessage, FrontendId, FrontendLoad, Lease, error_chain};
 use tasks::{Backoff, Tasks};
 use telemetry::Registry;
 use tokio::sync::{mpsc, watch};
@@ -320,7 +320,7 @@ impl Keeper {
     }
 
     async fn channel(&self) -> Result<Channel, AttachError> {
-        let failed = |error: tonic::transport::Error| AttachError::Failed(whole_story(&error));
+        let failed = |error: tonic::transport::Error| AttachError::Failed(error_chain(&error));
         let mut endpoint = Endpoint::from_shared(self.address.clone())
             .map_err(failed)?
             .connect_timeout(CONNECT_TIMEOUT)

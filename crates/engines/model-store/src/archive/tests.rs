@@ -35,7 +35,7 @@ fn members_are_unpacked() {
         assert_eq!(unpack(&file, "a/long").unwrap(), long);
         assert_eq!(unpack(&file, "stored").unwrap(), b"as it is");
         assert_eq!(unpack(&file, "empty").unwrap(), b"");
-        let (archive, _folder) = open(&file).unwrap();
+        let (mut archive, _folder) = open(&file).unwrap();
         assert_eq!(archive.member_bytes("a/long").unwrap(), 700_000);
         let error = unpack(&file, "other").unwrap_err().to_string();
         assert!(error.ends_with("has no member other"), "{error}");

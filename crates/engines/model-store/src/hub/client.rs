@@ -9,12 +9,9 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, LOCATION, RANGE, USER_AGENT};
 use http::uri::Scheme;
 use http::{Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt as _, Empty, Limited};
+use http_body_util::Full;
+use http_client::{HttpClient, HttpOptions, HttpVersion, bearer, read, reason};
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client as HyperClient;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use tasks::Backoff;
 
 use super::listing::sha256_in;
@@ -31,7 +28,7 @@ const LONGEST_COMPLAINT: usize = 4 << 10;
 
 #[derive(Debug)]
 pub(super) struct Client {
-    http: HyperClient<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+    http: HttpClient,
     endpoint: Uri,
     token: Option<HeaderValue>,
     backoff: Backoff,
@@ -50,16 +47,6 @@ enum Failure {
     /// The same may work in a while.
     Passing(String),
     Lasting(String),
-}
-
-fn whole_story(error: &dyn std::error::Error) -> String {
-    let mut story = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        story = format!("{story}: {error}");
-        cause = error.source();
-    }
-    story
 }
 
 impl Client {
@@ -81,21 +68,14 @@ impl Client {
             ));
         }
         let token = token.map(|token| {
-            let mut value = HeaderValue::try_from(format!("Bearer {token}"))
-                .map_err(|_| refused("the token has characters that cannot be sent"))?;
-            value.set_sensitive(true);
-            Ok(value)
+            bearer(token).ok_or_else(|| refused("the token has characters that cannot be sent"))
         });
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let builder = match HttpsConnectorBuilder::new().with_native_roots() {
-            Ok(builder) => builder,
-            Err(_) => HttpsConnectorBuilder::new().with_webpki_roots(),
-        };
-        let connector = builder.https_or_http().enable_http1().wrap_connector(tcp);
         Ok(Self {
-            http: HyperClient::builder(TokioExecutor::new()).build(connector),
+            http: HttpClient::network(HttpOptions {
+                version: HttpVersion::Http1,
+                connect_timeout: CONNECT_TIMEOUT,
+                ..HttpOptions::default()
+            }),
             endpoint: address,
             token: token.transpose()?,
             backoff: Backoff::new(pause, pause.saturating_mul(32)),
@@ -111,9 +91,9 @@ impl Client {
     /// A small answer in one piece.
     pub(super) async fn read(&self, path: &str) -> Result<Bytes, PullError> {
         let answer = self.get(path, 0).await?;
-        let body = Limited::new(answer.response.into_body(), LONGEST_ANSWER).collect();
+        let body = read(answer.response, LONGEST_ANSWER);
         let detail = match tokio::time::timeout(PATIENCE, body).await {
-            Ok(Ok(body)) => return Ok(body.to_bytes()),
+            Ok(Ok(body)) => return Ok(body),
             Ok(Err(error)) => error.to_string(),
             Err(_) => "does not end in time".to_owned(),
         };
@@ -151,10 +131,10 @@ impl Client {
             let uri: Uri = url
                 .parse()
                 .map_err(|error| Failure::Lasting(format!("leads to {url:?}: {error}")))?;
-            let sending = self.http.request(self.request(&uri, start)?);
+            let sending = self.http.send(self.request(&uri, start)?);
             let response = match tokio::time::timeout(PATIENCE, sending).await {
                 Ok(Ok(response)) => response,
-                Ok(Err(error)) => return Err(Failure::Passing(whole_story(&error))),
+                Ok(Err(error)) => return Err(Failure::Passing(reason(&error))),
                 Err(_) => return Err(Failure::Passing("does not answer in time".to_owned())),
             };
             let headers = response.headers();
@@ -181,7 +161,7 @@ impl Client {
         ))
     }
 
-    fn request(&self, uri: &Uri, start: u64) -> Result<Request<Empty<Bytes>>, Failure> {
+    fn request(&self, uri: &Uri, start: u64) -> Result<Request<Full<Bytes>>, Failure> {
         let mut request =
             Request::get(uri).header(USER_AGENT, concat!("homing/", env!("CARGO_PKG_VERSION")));
         if start > 0 {
@@ -192,7 +172,7 @@ impl Client {
         if let Some(token) = self.token.as_ref().filter(|_| home) {
             request = request.header(AUTHORIZATION, token.clone());
         }
-        let request = request.body(Empty::new());
+        let request = request.body(Full::default());
         request.map_err(|error| Failure::Lasting(error.to_string()))
     }
 
@@ -212,9 +192,8 @@ impl Client {
         let reason = match reason.and_then(|reason| reason.to_str().ok()) {
             Some(reason) => reason.to_owned(),
             None => {
-                let body = Limited::new(response.into_body(), LONGEST_COMPLAINT).collect();
-                let body = tokio::time::timeout(PATIENCE, body).await;
-                let body = body.ok().and_then(Result::ok).map(|body| body.to_bytes());
+                let body = tokio::time::timeout(PATIENCE, read(response, LONGEST_COMPLAINT)).await;
+                let body = body.ok().and_then(Result::ok);
                 let text =
                     String::from_utf8_lossy(body.as_deref().unwrap_or_default()).into_owned();
                 text.trim().to_owned()

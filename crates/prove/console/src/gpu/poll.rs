@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use loadgen::client::Transport;
+use http_client::HttpClient;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -21,7 +21,7 @@ const MOST_BYTES: usize = 8 << 20;
 
 impl GpuFeed {
     /// Asks at once, then every five seconds, until `closing` fires.
-    pub async fn poll(self, transport: Transport, closing: CancellationToken) {
+    pub async fn poll(self, transport: HttpClient, closing: CancellationToken) {
         let mut ticks = interval(PACE);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let polling = async {
@@ -49,7 +49,7 @@ impl GpuFeed {
         *kept = latest;
     }
 
-    async fn read(&self, transport: &Transport) -> Result<Vec<Gpu>, String> {
+    async fn read(&self, transport: &HttpClient) -> Result<Vec<Gpu>, String> {
         let utilization = self.query(transport, "DCGM_FI_DEV_GPU_UTIL").await?;
         let used = self.query(transport, "DCGM_FI_DEV_FB_USED").await?;
         let free = self.query(transport, "DCGM_FI_DEV_FB_FREE").await?;
@@ -59,7 +59,7 @@ impl GpuFeed {
         }
     }
 
-    async fn query(&self, transport: &Transport, metric: &str) -> Result<Vec<Series>, String> {
+    async fn query(&self, transport: &HttpClient, metric: &str) -> Result<Vec<Series>, String> {
         let address = format!("{}/api/v1/query?query={metric}", self.inner.url);
         let answer = transport.get(&address, MOST_BYTES).await;
         let (status, body) = answer.map_err(|error| error.to_string())?;

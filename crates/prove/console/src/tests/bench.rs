@@ -11,9 +11,10 @@ use axum::routing::post;
 use contract::{Access, Clock, GpuSpec, ModelName, WorkerCard, WorkerId, WorkerStatus};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
+use http_client::{HttpClient, HttpOptions, Pipe};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use loadgen::client::{Client, Patience, Pipe, Target, Transport, TransportOptions};
+use loadgen::client::{Client, Patience, Target};
 use loadgen::{LiveConfig, LiveParts, LoadGenerator, Settings, Starter};
 use parking_lot::Mutex;
 use router::RouterChange;
@@ -138,14 +139,14 @@ fn serve(pipe: DuplexStream, routes: axum::Router, tasks: &TaskTracker) {
 }
 
 /// Connections to a server that is in memory only.
-pub(crate) fn transport(routes: axum::Router, tasks: &TaskTracker) -> Transport {
+pub(crate) fn transport(routes: axum::Router, tasks: &TaskTracker) -> HttpClient {
     let work = tasks.clone();
     let connector = tower::service_fn(move |_| {
         let (near, far) = tokio::io::duplex(1 << 16);
         serve(far, routes.clone(), &work);
         std::future::ready(Ok::<_, io::Error>(Pipe::new(near)))
     });
-    Transport::over(connector, TransportOptions::default())
+    HttpClient::over(connector, HttpOptions::default())
 }
 
 fn load_generator(tasks: &TaskTracker) -> LoadGenerator {

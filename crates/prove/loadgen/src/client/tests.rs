@@ -4,6 +4,7 @@ mod tls;
 
 use super::*;
 use crate::mock::{Fault, Manner, Mock};
+use http_client::HttpOptions;
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -146,7 +147,7 @@ async fn nobody_at_an_address_is_a_failure_to_connect() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let transport = Transport::network(TransportOptions::default());
+    let transport = HttpClient::network(HttpOptions::default());
     let target = Target::new(&address, "m").unwrap();
     let client = Client::new(transport, target, Patience::default(), Clock::start());
     let failure = client.models().await.unwrap_err();

@@ -1,6 +1,6 @@
 //! Texts in a bucket that speaks S3.
 //!
-//! Signing, pages and retries are `object_store`'s; bytes travel over our own [`Transport`],
+//! Signing, pages and retries are `object_store`'s; bytes travel over our own [`HttpClient`],
 //! so that there is one HTTP client in the program and tests need no socket. What S3 says
 //! when something is wrong is turned into one line that names what to change.
 
@@ -20,7 +20,7 @@ use object_store::{
 
 use self::carrier::Carrier;
 use super::{Corpus, CorpusError, LARGEST_FILE};
-use crate::client::Transport;
+use http_client::HttpClient;
 
 /// Files that are fetched at once.
 const AT_ONCE: usize = 8;
@@ -75,7 +75,7 @@ impl Bucket {
     pub fn new(
         address: &str,
         settings: impl IntoIterator<Item = (String, String)>,
-        transport: Transport,
+        transport: HttpClient,
     ) -> Result<Self, BucketError> {
         let wrong = || BucketError::Address(address.to_owned());
         let place = address.strip_prefix("s3://").ok_or_else(wrong)?;

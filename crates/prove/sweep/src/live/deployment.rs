@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
-use loadgen::client::Transport;
+use http_client::HttpClient;
 use serde_json::{Value, json};
 
 use super::command;
@@ -36,7 +36,7 @@ pub enum DeploymentError {
 /// A deployment under test.
 #[derive(Debug)]
 pub struct Deployment {
-    transport: Transport,
+    transport: HttpClient,
     /// `http://host:port`, without the API's path.
     root: String,
     control: Control,
@@ -64,7 +64,7 @@ pub struct Hooks {
 impl Deployment {
     /// A running `homing`, which is asked at once. The token is needed beyond loopback.
     pub async fn homing(
-        transport: Transport,
+        transport: HttpClient,
         root: &str,
         token: Option<String>,
     ) -> Result<Self, DeploymentError> {
@@ -84,11 +84,11 @@ impl Deployment {
     }
 
     /// Any server, through commands.
-    pub fn hooks(transport: Transport, root: &str, hooks: Hooks) -> Self {
+    pub fn hooks(transport: HttpClient, root: &str, hooks: Hooks) -> Self {
         Self::new(transport, root, Control::Hooks(hooks))
     }
 
-    fn new(transport: Transport, root: &str, control: Control) -> Self {
+    fn new(transport: HttpClient, root: &str, control: Control) -> Self {
         Self {
             transport,
             root: root.trim_end_matches('/').to_owned(),

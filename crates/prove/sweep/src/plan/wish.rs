@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use contract::whole_story;
+use contract::error_chain;
 use router::ModeName;
 use serde::Deserialize;
 
@@ -200,7 +200,7 @@ impl Wish {
         let find = |profile: Option<&str>| {
             Setting::find(workload, profile, self.workers).map_err(|error| {
                 let field = error.field();
-                bad(field)(whole_story(&error))
+                bad(field)(error_chain(&error))
             })
         };
         if !self.story {
@@ -244,7 +244,7 @@ impl Wish {
             return Err(bad("set-mode-command")(problem.to_owned()));
         }
         Workload::find(workload)
-            .map_err(|error| bad("workload")(whole_story(&error)))?
+            .map_err(|error| bad("workload")(error_chain(&error)))?
             .check_live()
             .map_err(bad("workload"))?;
         let hooks = [

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use contract::{FinishReason, LinkError};
 use dynamo::Registry;
 use etcd::Etcd;
-use etcd::testing::Server;
 use telemetry::catalog;
 use tempfile::TempDir;
+use test_servers::etcd::Server;
 
-use dynamo::testing::{Genuine, Place, Setting, write_model};
 use fleet::{Fleet, in_time, prompt, request};
+use test_servers::dynamo::{Genuine, Place, Setting, write_model};
 
 /// Tokens per block.
 pub(crate) const BLOCK: usize = 16;
@@ -274,7 +274,7 @@ async fn workers_in_etcd_are_found_serve_and_leave_with_their_lease() {
     let ground = Ground::new();
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path()).expect("tests need etcd (Debian: etcd-server)");
-    let etcd = Etcd::connect(&[server.address()]).unwrap();
+    let etcd = Etcd::connect(&[server.address()], &etcd::Tls::default()).unwrap();
     let mut fleet = Fleet::watch(Registry::Etcd(etcd)).await;
     let place = Place::Etcd(server.address());
     let mocker = ground.start_in(place, &["--speedup-ratio=20"]);

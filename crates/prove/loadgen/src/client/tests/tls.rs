@@ -1,5 +1,6 @@
 //! Over TLS, on a socket: an authority of our own is trusted if it is given, and only then.
 
+use http_client::HttpOptions;
 use std::net::SocketAddr;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -49,7 +50,7 @@ async fn serve(mock: &Mock, protocol: &str) -> (SocketAddr, String) {
     (address, authority.pem())
 }
 
-async fn ask(address: SocketAddr, transport: Transport) -> Exchange {
+async fn ask(address: SocketAddr, transport: HttpClient) -> Exchange {
     let target = format!("https://localhost:{}", address.port());
     let target = Target::new(&target, "m").unwrap();
     let client = Client::new(transport, target, Patience::default(), Clock::start());
@@ -78,15 +79,15 @@ async fn an_authority_is_trusted_only_if_it_is_given() {
     for (protocol, version) in versions {
         let mock = Mock::new(quick);
         let (address, authority) = serve(&mock, protocol).await;
-        let options = TransportOptions::default();
-        let trusting = Transport::trusting(authority.as_bytes(), options).unwrap();
+        let options = HttpOptions::default();
+        let trusting = HttpClient::trusting(authority.as_bytes(), options).unwrap();
         let exchange = ask(address, trusting).await;
         assert_eq!(exchange.outcome.unwrap().usage.completion_tokens, 5);
         assert_eq!(mock.seen()[0].version, version, "negotiated");
 
         let (_, other) = serve(&mock, protocol).await;
-        let other = Transport::trusting(other.as_bytes(), options).unwrap();
-        for transport in [Transport::network(options), other] {
+        let other = HttpClient::trusting(other.as_bytes(), options).unwrap();
+        for transport in [HttpClient::network(options), other] {
             let failure = ask(address, transport).await.outcome.unwrap_err();
             assert_eq!(failure.kind, FailureKind::Connect);
             let message = &failure.message;
@@ -103,14 +104,14 @@ async fn an_authority_is_trusted_only_if_it_is_given() {
 
 #[test]
 fn what_is_no_certificate_is_refused() {
-    let options = TransportOptions::default();
+    let options = HttpOptions::default();
     for file in [
         "",
         "hello",
         "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
     ] {
         assert!(
-            Transport::trusting(file.as_bytes(), options).is_err(),
+            HttpClient::trusting(file.as_bytes(), options).is_err(),
             "{file}"
         );
     }

@@ -11,17 +11,17 @@ use object_store::client::{
 };
 use tokio::time::timeout;
 
-use crate::client::{Transport, chain};
+use http_client::reason;
 
 #[derive(Clone, Debug)]
 pub(super) struct Carrier {
-    transport: Transport,
+    transport: http_client::HttpClient,
     /// For the head of an answer.
     patience: Duration,
 }
 
 impl Carrier {
-    pub(super) fn new(transport: Transport, patience: Duration) -> Self {
+    pub(super) fn new(transport: http_client::HttpClient, patience: Duration) -> Self {
         Self {
             transport,
             patience,
@@ -60,7 +60,7 @@ impl HttpService for Carrier {
                     true => HttpErrorKind::Connect,
                     false => HttpErrorKind::Request,
                 };
-                let reason = chain(&error);
+                let reason = reason(&error);
                 Err(HttpError::new(kind, Trouble::Unreachable { place, reason }))
             }
             Err(_) => Err(HttpError::new(

@@ -15,7 +15,7 @@ use hyper_util::server::conn::auto;
 use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::client::{Pipe, TransportOptions};
+use http_client::{HttpOptions, Pipe};
 
 /// A server with one bucket, called `texts`.
 #[derive(Clone, Debug, Default)]
@@ -38,13 +38,13 @@ impl Server {
         }
     }
 
-    fn transport(self) -> Transport {
+    fn transport(self) -> HttpClient {
         let tasks = TaskTracker::new();
         let connector = tower::service_fn(move |_| {
             let (server, tasks) = (self.clone(), tasks.clone());
             std::future::ready(server.connect(&tasks))
         });
-        Transport::over(connector, TransportOptions::default())
+        HttpClient::over(connector, HttpOptions::default())
     }
 
     fn connect(self, tasks: &TaskTracker) -> io::Result<Pipe<tokio::io::DuplexStream>> {

@@ -1,8 +1,8 @@
 //! What objects and pods mean together, and both at a server.
 
 use kubernetes::Config;
-use kubernetes::stand_in::StandIn;
 use serde_json::json;
+use test_servers::kubernetes::StandIn;
 
 use super::*;
 use tasks::Tasks;

@@ -1,9 +1,9 @@
 //! The table of what slices mean, and pods that come and go at a server.
 
 use kubernetes::Config;
-use kubernetes::stand_in::StandIn;
 use serde_json::{Value, json};
 use std::time::Duration;
+use test_servers::kubernetes::StandIn;
 
 use super::*;
 use tasks::Tasks;

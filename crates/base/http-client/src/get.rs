@@ -1,12 +1,11 @@
 //! Small requests with small answers, over the same connections.
 
 use bytes::Bytes;
-use contract::whole_story;
 use http::request::Builder;
 use http::{Request, StatusCode};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::Full;
 
-use super::Transport;
+use crate::{BodyError, HttpClient, read, reason};
 
 /// Why a GET request failed.
 #[derive(Debug, thiserror::Error)]
@@ -15,11 +14,11 @@ pub enum GetError {
     Address(String),
     #[error("{0}")]
     Unreachable(String),
-    #[error("the answer was interrupted or is too long: {0}")]
-    Body(String),
+    #[error(transparent)]
+    Body(#[from] BodyError),
 }
 
-impl Transport {
+impl HttpClient {
     /// The status and the body of an address, if the body has at most so many bytes.
     pub async fn get(
         &self,
@@ -41,10 +40,8 @@ impl Transport {
             .body(Full::new(body))
             .map_err(|error| GetError::Address(error.to_string()))?;
         let answer = self.send(request).await;
-        let answer = answer.map_err(|error| GetError::Unreachable(whole_story(&error)))?;
+        let answer = answer.map_err(|error| GetError::Unreachable(reason(&error)))?;
         let status = answer.status();
-        let body = Limited::new(answer.into_body(), most_bytes).collect().await;
-        let body = body.map_err(|error| GetError::Body(error.to_string()))?;
-        Ok((status, body.to_bytes()))
+        Ok((status, read(answer, most_bytes).await?))
     }
 }

@@ -1,6 +1,6 @@
 //! An etcd of one's own, for tests: the real program, on free ports, in a folder.
 //!
-//! Public because the crates that register and discover workers test against it too.
+//! With or without TLS.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -19,16 +19,31 @@ pub struct Server {
     folder: PathBuf,
     client_port: u16,
     peer_port: u16,
+    tls: Option<TlsFiles>,
     process: Option<Child>,
+}
+
+/// PEM files of a server that shows a certificate and asks its clients for one.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    pub ca: PathBuf,
+    pub certificate: PathBuf,
+    pub key: PathBuf,
 }
 
 impl Server {
     /// Starts the program `etcd` with its data in `folder`, and waits until it listens.
     pub fn start(folder: &Path) -> io::Result<Self> {
+        Self::start_with(folder, None)
+    }
+
+    /// The same, for clients with a certificate only.
+    pub fn start_with(folder: &Path, tls: Option<TlsFiles>) -> io::Result<Self> {
         let mut server = Self {
             folder: folder.to_owned(),
             client_port: free_port()?,
             peer_port: free_port()?,
+            tls,
             process: None,
         };
         server.restart()?;
@@ -37,7 +52,8 @@ impl Server {
 
     /// Where clients reach it; the same after a restart.
     pub fn address(&self) -> String {
-        format!("http://127.0.0.1:{}", self.client_port)
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{}", self.client_port)
     }
 
     /// Ends it without a farewell, like a crash.
@@ -54,7 +70,23 @@ impl Server {
         self.kill();
         let client = self.address();
         let peer = format!("http://127.0.0.1:{}", self.peer_port);
-        let process = Command::new("etcd")
+        let mut command = Command::new("etcd");
+        if let Some(TlsFiles {
+            ca,
+            certificate,
+            key,
+        }) = &self.tls
+        {
+            command.arg("--client-cert-auth");
+            for (option, file) in [
+                ("--trusted-ca-file", ca),
+                ("--cert-file", certificate),
+                ("--key-file", key),
+            ] {
+                command.arg(option).arg(file);
+            }
+        }
+        let process = command
             .arg("--data-dir")
             .arg(self.folder.join("data"))
             .args(["--name", "test"])
