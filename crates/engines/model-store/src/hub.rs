@@ -66,9 +66,9 @@ impl Hub {
         let listing = list(&client, reference).await?;
         let selection = listing
             .select(reference)
-            .map_err(|detail| PullError::Repository {
+            .map_err(|fault| PullError::Repository {
                 repository: reference.repository.clone(),
-                detail,
+                fault,
             })?;
         let record = Record {
             name: reference.to_string(),
