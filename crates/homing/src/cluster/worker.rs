@@ -211,7 +211,8 @@ fn register(
     let key = remote::discovery::key(&registration.cluster, registration.card.id);
     Ok(Registered::open(
         Etcd::connect(&plan.endpoints).context("--etcd")?,
-        (key, registration.to_json()),
+        key,
+        registration.to_json(),
         plan.ttl,
         &tasks.tracker,
     ))
