@@ -126,7 +126,8 @@ impl Beside {
 
     /// Waits until it answers `path`, or has ended.
     async fn watch(
-        (url, mut server): (String, Server),
+        url: String,
+        mut server: Server,
         path: &str,
         patience: Duration,
         transport: &Transport,
@@ -161,9 +162,7 @@ async fn start_prometheus(files: &Files, url: String, port: u16, transport: &Tra
         .arg(format!("--storage.tsdb.path={}", files.data.display()))
         .arg(format!("--web.listen-address=127.0.0.1:{port}"));
     match Server::spawn(&command, files.logs.join("prometheus.log")) {
-        Ok(server) => {
-            Beside::watch((url, server), "/-/ready", PROMETHEUS_PATIENCE, transport).await
-        }
+        Ok(server) => Beside::watch(url, server, "/-/ready", PROMETHEUS_PATIENCE, transport).await,
         Err(error) => Beside::Missing(format!("not started: {error}")),
     }
 }
@@ -186,9 +185,7 @@ async fn start_grafana(files: &Files, url: String, port: u16, transport: &Transp
     }
     command.envs(grafana_settings(files, port));
     match Server::spawn(&command, files.logs.join("grafana.log")) {
-        Ok(server) => {
-            Beside::watch((url, server), "/api/health", GRAFANA_PATIENCE, transport).await
-        }
+        Ok(server) => Beside::watch(url, server, "/api/health", GRAFANA_PATIENCE, transport).await,
         Err(error) => Beside::Missing(format!("not started: {error}")),
     }
 }
