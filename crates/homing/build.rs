@@ -11,6 +11,7 @@
 //! - **Quick when nothing changed.** Cargo runs it when something under `ui/` did, and packages
 //!   are installed only when the lock file is newer than they are.
 
+use std::error::Error;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,7 +48,7 @@ fn main() {
     let _ = fs::remove_dir_all(&output);
     fs::create_dir_all(&output).expect("cargo's own folder can be written");
     let outcome = build(&sources, &output).and_then(|()| {
-        pack(&output).map_err(|error| format!("its files could not be packed: {error}"))
+        pack(&output).map_err(|error| format!("its files could not be packed: {error}").into())
     });
     for source in SOURCES.map(|name| sources.join(name)) {
         // Cargo would run the script again and again for one that does not exist.
@@ -56,7 +57,7 @@ fn main() {
         }
     }
     if let Err(reason) = outcome {
-        for line in reason.lines() {
+        for line in reason.to_string().lines() {
             println!("cargo::warning=web console not built: {line}");
         }
         println!(
@@ -78,9 +79,9 @@ fn folder(variable: &str) -> PathBuf {
 }
 
 /// Builds the pages into `output`, or says in words for a warning why not.
-fn build(sources: &Path, output: &Path) -> Result<(), String> {
+fn build(sources: &Path, output: &Path) -> Result<(), Box<dyn Error>> {
     if !sources.join("package.json").exists() {
-        return Err("there is no folder `ui` beside `crates`".to_owned());
+        return Err("there is no folder `ui` beside `crates`".into());
     }
     check_node()?;
     if !is_installed(sources) {
@@ -91,11 +92,11 @@ fn build(sources: &Path, output: &Path) -> Result<(), String> {
     npm(sources, output, &["run", "build"])?;
     match output.join("index.html").exists() {
         true => Ok(()),
-        false => Err("`npm run build` left no index.html".to_owned()),
+        false => Err("`npm run build` left no index.html".into()),
     }
 }
 
-fn check_node() -> Result<(), String> {
+fn check_node() -> Result<(), Box<dyn Error>> {
     let said = Command::new("node").arg("--version").output();
     let said = said.map_err(|error| format!("`node` cannot be run: {error}"))?;
     let version = String::from_utf8_lossy(&said.stdout);
@@ -103,7 +104,7 @@ fn check_node() -> Result<(), String> {
     let major = version.trim_start_matches('v').split('.').next();
     match major.and_then(|major| major.parse::<u32>().ok()) {
         Some(major) if major >= OLDEST_NODE => Ok(()),
-        _ => Err(format!("`node` is `{version}`, too old")),
+        _ => Err(format!("`node` is `{version}`, too old").into()),
     }
 }
 
@@ -115,7 +116,7 @@ fn is_installed(sources: &Path) -> bool {
     matches!((installed, changed("package-lock.json")), (Ok(installed), Ok(locked)) if installed >= locked)
 }
 
-fn npm(sources: &Path, output: &Path, words: &[&str]) -> Result<(), String> {
+fn npm(sources: &Path, output: &Path, words: &[&str]) -> Result<(), Box<dyn Error>> {
     let line = format!("npm {}", words.join(" "));
     let ran = Command::new("npm")
         .args(words)
@@ -130,7 +131,7 @@ fn npm(sources: &Path, output: &Path, words: &[&str]) -> Result<(), String> {
     let said = String::from_utf8_lossy(&said);
     let said: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
     let last = &said[said.len().saturating_sub(LAST_LINES)..];
-    Err(format!("`{line}` failed\n{}", last.join("\n")))
+    Err(format!("`{line}` failed\n{}", last.join("\n")).into())
 }
 
 /// Leaves a packed copy `NAME.gz` beside every file that gets smaller by it.

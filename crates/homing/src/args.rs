@@ -17,10 +17,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use console::Slos;
 use stats::Objectives;
-use stats::slo::ObjectiveError;
 
 pub(crate) use self::calibrate::CalibrateArgs;
 pub(crate) use self::cluster::{Discovery, EtcdArgs, EventPlane, FrontendArgs, WorkerArgs};
@@ -288,30 +288,22 @@ pub(crate) enum StarterChoice {
 }
 
 /// Objectives that a console shows.
-fn slos(text: &str) -> Result<Slos, String> {
-    let objectives: Objectives = text
-        .parse()
-        .map_err(|error: ObjectiveError| error.to_string())?;
+fn slos(text: &str) -> anyhow::Result<Slos> {
+    let objectives: Objectives = text.parse()?;
     let mut slos = Slos::default();
     for (name, at_most_ms) in objectives.limits_ms() {
         match name.as_str() {
             "ttft_p95" => slos.ttft_p95_ms = at_most_ms,
             "tpot_p95" => slos.tpot_p95_ms = at_most_ms,
-            _ => {
-                return Err(format!(
-                    "the console shows ttft_p95 and tpot_p95, not {name}"
-                ));
-            }
+            _ => bail!("the console shows ttft_p95 and tpot_p95, not {name}"),
         }
     }
     Ok(slos)
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text
-        .parse()
-        .map_err(|_| "expected a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+fn seconds(text: &str) -> anyhow::Result<Duration> {
+    let seconds = text.parse().ok().context("expected a number of seconds")?;
+    Ok(Duration::try_from_secs_f64(seconds)?)
 }
 
 #[cfg(test)]
@@ -321,14 +313,15 @@ mod tests {
     #[test]
     fn objectives_of_the_console_are_two() {
         let slos_of = |text: &str| slos(text).map(|slos| (slos.ttft_p95_ms, slos.tpot_p95_ms));
-        assert_eq!(slos_of("ttft_p95=600ms,tpot_p95=60ms"), Ok((600.0, 60.0)));
-        assert_eq!(slos_of("tpot_p95=0.05s"), Ok((600.0, 50.0)));
+        let both = slos_of("ttft_p95=600ms,tpot_p95=60ms");
+        assert_eq!(both.unwrap(), (600.0, 60.0));
+        assert_eq!(slos_of("tpot_p95=0.05s").unwrap(), (600.0, 50.0));
         for (text, part) in [
             ("e2e_p95=3s", "not e2e_p95"),
             ("ttft_p95=fast", "ttft_p95=600ms"),
             ("", "not an objective"),
         ] {
-            let error = slos_of(text).unwrap_err();
+            let error = slos_of(text).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
     }

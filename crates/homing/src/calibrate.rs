@@ -40,7 +40,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> anyhow::Result<()> {
     let measured = measure(&mut executors, &limits, args.repeats as usize)?;
     let fit = calibration::fit(&measured.steps);
     report(&measured, &fit);
-    let text = profile(&llama, args, (&limits, &measured), &fit);
+    let text = profile(&llama, args, &limits, &measured, &fit);
     // What was written can be read, or there is a fault here.
     Profile::parse("calibrated", &text)?;
     std::fs::write(&args.output, text).with_context(|| args.output.display().to_string())?;
@@ -208,7 +208,8 @@ fn report(measured: &Measured, fit: &Fit) {
 fn profile(
     llama: &Llama,
     args: &CalibrateArgs,
-    (limits, measured): (&Limits, &Measured),
+    limits: &Limits,
+    measured: &Measured,
     fit: &Fit,
 ) -> String {
     let options = &llama.options().model;

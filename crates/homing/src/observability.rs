@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use http_client::{HttpClient, HttpOptions};
 use tempfile::TempDir;
 
@@ -77,13 +77,13 @@ impl Observability {
         let transport = HttpClient::network(HttpOptions::default());
         let prometheus = match prometheus {
             Ok((url, port)) => start_prometheus(&files, url, port, &transport).await,
-            Err(taken) => Beside::Missing(taken),
+            Err(taken) => Beside::Missing(taken.to_string()),
         };
         let grafana = match (&prometheus, grafana) {
             (Beside::Missing(_), _) => {
                 Beside::Missing("not started: it shows nothing without Prometheus".to_owned())
             }
-            (Beside::Runs { .. }, Err(taken)) => Beside::Missing(taken),
+            (Beside::Runs { .. }, Err(taken)) => Beside::Missing(taken.to_string()),
             (Beside::Runs { .. }, Ok((url, port))) => {
                 start_grafana(&files, url, port, &transport).await
             }
@@ -126,7 +126,8 @@ impl Beside {
 
     /// Waits until it answers `path`, or has ended.
     async fn watch(
-        (url, mut server): (String, Server),
+        url: String,
+        mut server: Server,
         path: &str,
         patience: Duration,
         transport: &HttpClient,
@@ -161,9 +162,7 @@ async fn start_prometheus(files: &Files, url: String, port: u16, transport: &Htt
         .arg(format!("--storage.tsdb.path={}", files.data.display()))
         .arg(format!("--web.listen-address=127.0.0.1:{port}"));
     match Server::spawn(&command, files.logs.join("prometheus.log")) {
-        Ok(server) => {
-            Beside::watch((url, server), "/-/ready", PROMETHEUS_PATIENCE, transport).await
-        }
+        Ok(server) => Beside::watch(url, server, "/-/ready", PROMETHEUS_PATIENCE, transport).await,
         Err(error) => Beside::Missing(format!("not started: {error}")),
     }
 }
@@ -186,9 +185,7 @@ async fn start_grafana(files: &Files, url: String, port: u16, transport: &HttpCl
     }
     command.envs(grafana_settings(files, port));
     match Server::spawn(&command, files.logs.join("grafana.log")) {
-        Ok(server) => {
-            Beside::watch((url, server), "/api/health", GRAFANA_PATIENCE, transport).await
-        }
+        Ok(server) => Beside::watch(url, server, "/api/health", GRAFANA_PATIENCE, transport).await,
         Err(error) => Beside::Missing(format!("not started: {error}")),
     }
 }
@@ -232,14 +229,16 @@ fn folder(plan: &ObservabilityPlan) -> anyhow::Result<(PathBuf, Option<TempDir>)
 /// A port that can be listened on now, and the address it gives. Nobody else is likely to take
 /// it in the moment until our server does; and finding it taken here keeps us from believing
 /// that somebody else's server is ours.
-fn port(wanted: u16, option: &str) -> Result<(String, u16), String> {
+fn port(wanted: u16, option: &str) -> anyhow::Result<(String, u16)> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, wanted));
     let listener = TcpListener::bind(address).and_then(|listener| listener.local_addr());
     match listener {
         Ok(free) => Ok((format!("http://{free}"), free.port())),
-        Err(error) => Err(format!(
-            "not started: cannot listen on {address}: {error} ({option}; 0 picks a free port)"
-        )),
+        Err(error) => {
+            bail!(
+                "not started: cannot listen on {address}: {error} ({option}; 0 picks a free port)"
+            )
+        }
     }
 }
 
@@ -264,7 +263,7 @@ mod tests {
         assert_eq!(url, format!("http://127.0.0.1:{free}"));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let taken = listener.local_addr().unwrap().port();
-        let said = port(taken, "--prometheus-port").unwrap_err();
+        let said = port(taken, "--prometheus-port").unwrap_err().to_string();
         assert!(said.contains("--prometheus-port"), "{said}");
     }
 

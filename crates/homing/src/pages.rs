@@ -27,10 +27,8 @@ pub(crate) fn built() -> Assets {
 
 /// The dashboards that Grafana is given, for a page to draw.
 pub(crate) fn dashboards(lines: Option<&Lines>) -> anyhow::Result<Vec<Dashboard>> {
-    let parsed = crate::dashboards::texts(lines)?.map(|(name, text)| {
-        let parsed = Dashboard::parse(text).map_err(anyhow::Error::msg);
-        parsed.context(name)
-    });
+    let texts = crate::dashboards::texts(lines)?;
+    let parsed = texts.map(|(name, text)| Dashboard::parse(text).context(name));
     parsed.into_iter().collect()
 }
 

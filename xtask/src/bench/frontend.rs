@@ -46,15 +46,20 @@ pub(crate) fn run(seconds: u64) -> anyhow::Result<()> {
             Kind::Warm,
         ),
     ] {
-        let measured = runtime.block_on(drive(&server, &prompts, (clients, kind, 1), seconds))?;
+        let load = Load {
+            clients,
+            kind,
+            max_tokens: 1,
+        };
+        let measured = runtime.block_on(drive(&server, &prompts, load, seconds))?;
         report(name, measured)?;
     }
-    let streamed = runtime.block_on(drive(
-        &server,
-        &prompts,
-        (CLIENTS, Kind::Short, 1000),
-        seconds,
-    ))?;
+    let load = Load {
+        clients: CLIENTS,
+        kind: Kind::Short,
+        max_tokens: 1000,
+    };
+    let streamed = runtime.block_on(drive(&server, &prompts, load, seconds))?;
     report("1,000-token answers, 64 clients", streamed)?;
     drop(server);
     runtime.block_on(open_streams(seconds))
@@ -200,12 +205,25 @@ pub(super) struct Measured {
     cpu: Duration,
 }
 
+/// How many clients ask at once, for what, and for how long answers.
+#[derive(Clone, Copy)]
+pub(super) struct Load {
+    pub(super) clients: usize,
+    pub(super) kind: Kind,
+    pub(super) max_tokens: u32,
+}
+
 pub(super) async fn drive(
     server: &Server,
     prompts: &Prompts,
-    (clients, kind, max_tokens): (usize, Kind, u32),
+    load: Load,
     duration: Duration,
 ) -> anyhow::Result<Measured> {
+    let Load {
+        clients,
+        kind,
+        max_tokens,
+    } = load;
     // Made beforehand: what the client spends on it must not be measured.
     let pool = if matches!(kind, Kind::Cold) {
         4000

@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let keys = keys.to_string_lossy();
     for manners in [Manners::Alone, Manners::Polite, Manners::Hostile] {
         let options = ["--api-key-file", &*keys];
-        let server = Server::cluster(arguments.workers, (&[], &options))?;
+        let server = Server::cluster(arguments.workers, &[], &options)?;
         let before = server.resident()?;
         let until = Instant::now() + Duration::from_secs(WARMUP + arguments.seconds);
         let guests = match manners {

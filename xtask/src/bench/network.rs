@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::frontend::{Kind, Prompts, drive, report, say};
+use super::frontend::{Kind, Load, Prompts, drive, report, say};
 use super::server::Server;
 
 /// How often both sides take their turn.
@@ -22,15 +22,19 @@ pub(crate) fn run(seconds: u64) -> anyhow::Result<()> {
         for side in ["in process", "over gRPC"] {
             let server = match side {
                 "in process" => Server::start(&["--profile", "zero-delay", "--workers", "3"])?,
-                _ => Server::cluster(WORKERS, (&["--profile", "zero-delay"], &[]))?,
+                _ => Server::cluster(WORKERS, &["--profile", "zero-delay"], &[])?,
             };
             let prompts = runtime.block_on(Prompts::new(&server))?;
-            for (name, clients, kind, tokens) in [
+            for (name, clients, kind, max_tokens) in [
                 ("200-token prompt, 1 client", 1, Kind::Short, 1),
                 ("3,500-token warm prompt, 1 client", 1, Kind::Warm, 1),
                 ("1,000-token answers, 8 clients", 8, Kind::Short, 1000),
             ] {
-                let load = (clients, kind, tokens);
+                let load = Load {
+                    clients,
+                    kind,
+                    max_tokens,
+                };
                 let measured = runtime.block_on(drive(&server, &prompts, load, seconds))?;
                 report(&format!("{round} {side}: {name}"), measured)?;
             }

@@ -34,7 +34,7 @@ struct Goodput {
 
 pub(crate) fn run(seconds: u64) -> anyhow::Result<()> {
     let profile = ["--profile", PROFILE];
-    let server = Server::cluster(WORKERS, (&profile, &["--max-queue-wait", "1"]))?;
+    let server = Server::cluster(WORKERS, &profile, &["--max-queue-wait", "1"])?;
     let peak = load(&server, &["--concurrency", "192", "--ramp", "0"], seconds)?;
     let resident = server.resident()?;
     say(&format!(

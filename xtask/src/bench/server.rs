@@ -35,7 +35,8 @@ impl Server {
     /// former.
     pub(crate) fn cluster(
         workers: usize,
-        (options, frontend): (&[&str], &[&str]),
+        options: &[&str],
+        frontend: &[&str],
     ) -> anyhow::Result<Self> {
         let (mut children, mut addresses) = (Vec::new(), Vec::new());
         let mut model = None;

@@ -1,5 +1,7 @@
 //! What a model's files say of its shape.
 
+use crate::error::ConfigError;
+
 /// Families that differ in what a layer computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
@@ -52,7 +54,11 @@ const MOST_LAYERS: usize = 1 << 12;
 
 impl ModelConfig {
     /// Why no model has this shape.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let out_of_range = |what, value: &dyn ToString| {
+            let value = value.to_string();
+            Err(ConfigError::OutOfRange { what, value })
+        };
         let counts = [
             ("layers", self.layers, MOST_LAYERS),
             ("hidden size", self.hidden, MOST),
@@ -65,41 +71,37 @@ impl ModelConfig {
         ];
         for (what, count, most) in counts {
             if !(1..=most).contains(&count) {
-                return Err(format!("{what} cannot be {count}"));
+                return out_of_range(what, &count);
             }
         }
         if !self.heads.is_multiple_of(self.kv_heads) {
-            return Err(format!(
-                "{} heads cannot share {} heads of keys and values",
-                self.heads, self.kv_heads
-            ));
+            return Err(ConfigError::UnevenSharing {
+                heads: self.heads,
+                kv_heads: self.kv_heads,
+            });
         }
         if !self.head_size.is_multiple_of(2) {
-            return Err(format!(
-                "heads of {} have no pairs to rotate",
-                self.head_size
-            ));
+            return Err(ConfigError::OddHeads(self.head_size));
         }
         for (what, number) in [
             ("norm epsilon", self.norm_epsilon),
             ("base of rotation", self.rope_theta),
         ] {
             if !(number.is_finite() && number > 0.0) {
-                return Err(format!("{what} cannot be {number}"));
+                return out_of_range(what, &number);
             }
         }
         let Some(divisors) = &self.rope_divisors else {
             return Ok(());
         };
         if divisors.len() != self.head_size / 2 {
-            return Err(format!(
-                "{} divisors of rotation for heads of {}",
-                divisors.len(),
-                self.head_size
-            ));
+            return Err(ConfigError::Divisors {
+                divisors: divisors.len(),
+                head_size: self.head_size,
+            });
         }
         match divisors.iter().find(|by| !(by.is_finite() && **by > 0.0)) {
-            Some(by) => Err(format!("a frequency of rotation cannot be divided by {by}")),
+            Some(by) => out_of_range("divisor of rotation", by),
             None => Ok(()),
         }
     }

@@ -13,6 +13,7 @@ use super::safetensors::{SafeTensor, SafeTensors};
 use super::source::SourceFile;
 use super::{LoadError, Stored};
 use crate::config::ModelConfig;
+use crate::error::IndexError;
 
 const WHOLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
@@ -34,7 +35,7 @@ pub(super) fn open(path: &Path) -> Result<Folder, LoadError> {
     let name = path.file_name().unwrap_or(path.as_os_str());
     let config = file.read_whole(LARGEST_CONFIG)?;
     let config = ModelConfig::from_config_json(&name.to_string_lossy(), &config)
-        .map_err(|detail| file.error(detail))?;
+        .map_err(|fault| file.error(fault))?;
     let mut folder = Folder {
         config,
         files: Vec::new(),
@@ -59,18 +60,18 @@ struct Index {
 impl Folder {
     fn add_shards(&mut self, path: &Path, index: &SourceFile) -> Result<(), LoadError> {
         let Index { weight_map } = serde_json::from_slice(&index.read_whole(LARGEST_INDEX)?)
-            .map_err(|error| index.error(error.to_string()))?;
+            .map_err(|error| index.error(error))?;
         let mut shards: BTreeMap<&str, usize> = BTreeMap::new();
         for file in weight_map.values() {
             *shards.entry(file).or_default() += 1;
         }
         if shards.len() > MOST_SHARDS {
-            return Err(index.error(format!("{} files", shards.len())));
+            return Err(index.error(IndexError::TooMany(shards.len())));
         }
         for (file, count) in shards {
             // An index may not lead out of its folder.
             if file.contains(['/', '\\']) || matches!(file, "" | "." | "..") {
-                return Err(index.error(format!("{file:?} is not a file's name")));
+                return Err(index.error(IndexError::Name(file.to_owned())));
             }
             let of_this = |name: &str| weight_map.get(name).is_some_and(|of| of == file);
             let before = self.tensors.len();
@@ -80,7 +81,10 @@ impl Folder {
                     .iter()
                     .find(|(name, of)| *of == file && !self.tensors.contains_key(*name));
                 let missing = missing.map_or("one", |(name, _)| name);
-                return Err(index.error(format!("tensor {missing} is not in {file}")));
+                return Err(index.error(IndexError::NotThere {
+                    tensor: missing.to_owned(),
+                    file: file.to_owned(),
+                }));
             }
         }
         Ok(())
@@ -95,7 +99,7 @@ impl Folder {
             }
             let info = tensor
                 .info()
-                .map_err(|reason| file.error(format!("tensor {name} {reason}")))?;
+                .map_err(|fault| file.error(fault.of(name.as_str())))?;
             let SafeTensor { at, bytes, .. } = tensor;
             let stored = Stored {
                 info,

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use super::source::{Source, SourceFile};
 use super::{LoadError, TensorInfo};
+use crate::error::{Fault, GgufError, TensorFault};
 use crate::format::Format;
 
 use cursor::Cursor;
@@ -58,7 +59,7 @@ impl Gguf {
                 metadata,
                 tensors,
             }),
-            Err(detail) => Err(file.error(detail)),
+            Err(fault) => Err(file.error(fault)),
         }
     }
 
@@ -75,27 +76,27 @@ impl Gguf {
     /// The bytes of a tensor by the file's own name.
     pub fn read(&self, name: &str, bytes: &mut Vec<u8>) -> Result<TensorInfo, LoadError> {
         let Some(placed) = self.tensors.get(name) else {
-            return Err(self.file.error(format!("there is no tensor {name}")));
+            return Err(self.file.error(Fault::NoTensor(name.to_owned())));
         };
-        let read = self.file.read(placed.at, placed.bytes, bytes);
-        read.map_err(|reason| self.file.error(format!("tensor {name}: {reason}")))?;
+        self.file
+            .read_tensor(name, placed.at, placed.bytes, bytes)?;
         Ok(placed.info.clone())
     }
 }
 
 type Parsed = (BTreeMap<String, Value>, BTreeMap<String, Placed>);
 
-fn parse(file: &SourceFile) -> Result<Parsed, String> {
+fn parse(file: &SourceFile) -> Result<Parsed, Fault> {
     let mut cursor = Cursor::new(file);
     if &cursor.bytes::<4>()? != MAGIC {
-        return Err("not a GGUF file".to_owned());
+        return Err(GgufError::Magic.into());
     }
     match cursor.u32()? {
         2 | 3 => {}
         other if matches!(other.swap_bytes(), 1..=3) => {
-            return Err("GGUF of big-endian machines is not supported".to_owned());
+            return Err(GgufError::BigEndian.into());
         }
-        other => return Err(format!("GGUF version {other} is not supported")),
+        other => return Err(GgufError::Version(other).into()),
     }
     let tensor_count = cursor.u64()?;
     let value_count = cursor.u64()?;
@@ -111,36 +112,37 @@ fn parse(file: &SourceFile) -> Result<Parsed, String> {
 }
 
 /// Counts need no bound of their own: the header ends where the file does.
-fn metadata(cursor: &mut Cursor<'_>, count: u64) -> Result<BTreeMap<String, Value>, String> {
+fn metadata(cursor: &mut Cursor<'_>, count: u64) -> Result<BTreeMap<String, Value>, GgufError> {
     let mut metadata = BTreeMap::new();
     for _ in 0..count {
         let key = cursor.string(LONGEST_NAME)?;
-        let value = cursor
-            .value()
-            .map_err(|reason| format!("{key}: {reason}"))?;
+        let value = cursor.value().map_err(|error| GgufError::Value {
+            key: key.clone(),
+            error: Box::new(error),
+        })?;
         if metadata.insert(key.clone(), value).is_some() {
-            return Err(format!("{key} appears twice"));
+            return Err(GgufError::Twice(key));
         }
     }
     Ok(metadata)
 }
 
-fn alignment(metadata: &BTreeMap<String, Value>) -> Result<u64, String> {
+fn alignment(metadata: &BTreeMap<String, Value>) -> Result<u64, GgufError> {
     match metadata.get("general.alignment") {
         None => Ok(DEFAULT_ALIGNMENT),
         Some(value) => value
             .unsigned()
             .filter(|alignment| alignment.is_power_of_two() && *alignment <= LARGEST_ALIGNMENT)
-            .ok_or_else(|| format!("general.alignment is {value:?}")),
+            .ok_or_else(|| GgufError::Alignment(format!("{value:?}"))),
     }
 }
 
 /// A tensor's name, what it is and where it begins in the data.
-fn tensor(cursor: &mut Cursor<'_>) -> Result<(String, TensorInfo, u64), String> {
+fn tensor(cursor: &mut Cursor<'_>) -> Result<(String, TensorInfo, u64), Fault> {
     let name = cursor.string(LONGEST_NAME)?;
     let dimensions = cursor.u32()?;
     if !(1..=MOST_DIMENSIONS).contains(&dimensions) {
-        return Err(format!("tensor {name} has {dimensions} dimensions"));
+        return Err(TensorFault::Dimensions(dimensions).of(name));
     }
     let mut shape = [1; MOST_DIMENSIONS as usize];
     for length in &mut shape[..dimensions as usize] {
@@ -151,10 +153,12 @@ fn tensor(cursor: &mut Cursor<'_>) -> Result<(String, TensorInfo, u64), String> 
     let [columns, rows @ ..] = shape;
     let rows = rows.into_iter().try_fold(1_usize, usize::checked_mul);
     let Some(rows) = rows.filter(|rows| *rows > 0 && columns > 0) else {
-        return Err(format!("tensor {name} cannot have the shape {shape:?}"));
+        return Err(TensorFault::Shape(shape.to_vec()).of(name));
     };
-    let format = format(kind)
-        .map_err(|kind| format!("tensor {name} is stored as {kind}, which is not supported"))?;
+    let format = match format(kind) {
+        Ok(format) => format,
+        Err(fault) => return Err(fault.of(name)),
+    };
     let info = TensorInfo {
         format,
         rows,
@@ -164,7 +168,7 @@ fn tensor(cursor: &mut Cursor<'_>) -> Result<(String, TensorInfo, u64), String> 
 }
 
 /// Names for errors are those of ggml.
-fn format(kind: u32) -> Result<Format, String> {
+fn format(kind: u32) -> Result<Format, TensorFault> {
     let name = match kind {
         0 => return Ok(Format::F32),
         1 => return Ok(Format::F16),
@@ -199,9 +203,9 @@ fn format(kind: u32) -> Result<Format, String> {
         35 => "TQ2_0",
         39 => "MXFP4",
         40 => "NVFP4",
-        _ => return Err(format!("type {kind}")),
+        _ => return Err(TensorFault::StoredAs(format!("type {kind}"))),
     };
-    Err(name.to_owned())
+    Err(TensorFault::StoredAs(name.to_owned()))
 }
 
 /// Every tensor must be aligned, inside the file and apart from the others.
@@ -210,7 +214,7 @@ fn place(
     start: u64,
     alignment: u64,
     size: u64,
-) -> Result<BTreeMap<String, Placed>, String> {
+) -> Result<BTreeMap<String, Placed>, Fault> {
     tensors.sort_by_key(|(_, _, offset)| *offset);
     let mut placed = BTreeMap::new();
     let mut free = start;
@@ -220,28 +224,25 @@ fn place(
             rows,
             columns,
         } = info;
-        let row = format.bytes_for(columns).ok_or_else(|| {
-            let block = format.block_len();
-            format!("tensor {name}: {columns} columns are not whole blocks of {block} in {format}")
-        })?;
+        let Some(row) = format.bytes_for(columns) else {
+            return Err(TensorFault::PartialBlock { columns, format }.of(name));
+        };
         let bytes = row.checked_mul(rows);
         let at = start.checked_add(offset);
         let end = at
             .zip(bytes)
             .and_then(|(at, bytes)| at.checked_add(bytes as u64));
         let (Some(at), Some(bytes), Some(end)) = (at, bytes, end) else {
-            return Err(format!("tensor {name} is too large to count"));
+            return Err(TensorFault::TooLarge.of(name));
         };
         if !offset.is_multiple_of(alignment) {
-            return Err(format!(
-                "tensor {name} is not aligned to {alignment}: {offset}"
-            ));
+            return Err(TensorFault::Unaligned { alignment, offset }.of(name));
         }
         if at < free {
-            return Err(format!("tensor {name} overlaps another at {at}"));
+            return Err(TensorFault::Overlap(at).of(name));
         }
         if end > size {
-            return Err(format!("tensor {name} ends at {end}, the file at {size}"));
+            return Err(TensorFault::PastEnd { end, size }.of(name));
         }
         free = end;
         let info = TensorInfo {
@@ -253,7 +254,7 @@ fn place(
             .insert(name.clone(), Placed { info, at, bytes })
             .is_some()
         {
-            return Err(format!("tensor {name} appears twice"));
+            return Err(TensorFault::Twice.of(name));
         }
     }
     Ok(placed)

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::{Dtype, LoadError, SafeTensors, TensorInfo};
 use crate::config::ModelConfig;
+use crate::error::{Fault, HeadError, ReadError, TensorFault, Unsupported};
 
 /// What is read of the configuration beside the layer's shape.
 #[derive(Deserialize)]
@@ -60,20 +61,19 @@ impl HeadFiles {
     /// A folder.
     pub fn open(folder: &Path) -> Result<Self, LoadError> {
         let path = folder.join("config.json");
-        let error = |detail: String| LoadError::File {
+        let error = |fault: Fault| LoadError {
             file: path.display().to_string(),
-            detail,
+            fault,
         };
-        let json = std::fs::read(&path).map_err(|reason| error(reason.to_string()))?;
-        let fields: Fields =
-            serde_json::from_slice(&json).map_err(|reason| error(reason.to_string()))?;
+        let json = std::fs::read(&path).map_err(|failed| error(ReadError::Read(failed).into()))?;
+        let fields: Fields = serde_json::from_slice(&json).map_err(|wrong| error(wrong.into()))?;
         let unsupported = [
             (fields.norm_before_fc, "norm_before_fc"),
             (fields.fc_norm, "fc_norm"),
             (fields.norm_output, "norm_output"),
         ];
         if let Some((_, name)) = unsupported.iter().find(|(set, _)| *set) {
-            return Err(error(format!("heads with {name} are not supported")));
+            return Err(error(Unsupported::Head(name).into()));
         }
         let config = shape(&json, fields.transformer_layer_config).map_err(error)?;
         let tensors = SafeTensors::open(&folder.join("model.safetensors"))?;
@@ -84,9 +84,7 @@ impl HeadFiles {
                     .tensor(&format!("{prefix}hidden_norm.weight"))
                     .is_some()
             })
-            .ok_or_else(|| {
-                error("its weights have neither midlayer.* nor layers.0.*".to_owned())
-            })?;
+            .ok_or_else(|| error(HeadError::NoLayer.into()))?;
         Ok(Self {
             path: folder.to_owned(),
             target_hidden: fields.target_hidden_size.unwrap_or(config.hidden),
@@ -130,16 +128,16 @@ impl HeadFiles {
         let taps = &self.taps(target)[..];
         let ascending = taps.windows(2).all(|pair| pair[0] < pair[1]);
         if taps.is_empty() || !ascending || taps.iter().any(|tap| *tap >= target.layers) {
-            return Err(self.unfit(format!(
-                "its taps {taps:?} are not layers of a model that has {}",
-                target.layers
-            )));
+            return Err(self.unfit(HeadError::Taps {
+                taps: taps.to_vec(),
+                layers: target.layers,
+            }));
         }
         if self.target_hidden != target.hidden {
-            return Err(self.unfit(format!(
-                "it is for a model of width {}, not {}",
-                self.target_hidden, target.hidden
-            )));
+            return Err(self.unfit(HeadError::Width {
+                own: self.target_hidden,
+                target: target.hidden,
+            }));
         }
         Ok(())
     }
@@ -152,18 +150,18 @@ impl HeadFiles {
             return Ok(Some(NAME));
         }
         if hidden != target.hidden {
-            return Err(self.unfit(format!(
-                "it has no embeddings, and the model's are {} wide, not {hidden}",
-                target.hidden
-            )));
+            return Err(self.unfit(HeadError::NoEmbeddings {
+                own: hidden,
+                target: target.hidden,
+            }));
         }
         Ok(None)
     }
 
-    fn unfit(&self, detail: String) -> LoadError {
-        LoadError::File {
+    fn unfit(&self, fault: impl Into<Fault>) -> LoadError {
+        LoadError {
             file: self.path.display().to_string(),
-            detail,
+            fault: fault.into(),
         }
     }
 
@@ -175,16 +173,19 @@ impl HeadFiles {
         bytes: &mut Vec<u8>,
     ) -> Result<TensorInfo, LoadError> {
         let info = self.tensors.read(name, bytes)?.info();
-        let info = info.map_err(|reason| self.unfit(format!("tensor {name} {reason}")))?;
+        let info = info.map_err(|fault| self.unfit(fault.of(name)))?;
         match shape {
             Shape::Matrix { rows, columns } if (info.rows, info.columns) != (rows, columns) => {
-                Err(self.unfit(format!(
-                    "tensor {name} is {} x {}, not {rows} x {columns}",
-                    info.rows, info.columns
-                )))
+                let found = (info.rows, info.columns);
+                let fault = TensorFault::OtherShape {
+                    rows,
+                    columns,
+                    found,
+                };
+                Err(self.unfit(fault.of(name)))
             }
             Shape::Vector if info.rows * info.columns != self.config.hidden => {
-                Err(self.unfit(format!("tensor {name} has another width than the head")))
+                Err(self.unfit(TensorFault::Width.of(name)))
             }
             Shape::Matrix { .. } | Shape::Vector => Ok(info),
         }
@@ -197,7 +198,7 @@ impl HeadFiles {
         };
         let count = self.draft_vocabulary.unwrap_or(map.shape.iter().product());
         if map.dtype != Dtype::I64 || map.shape != [count] {
-            return Err(self.unfit(format!("tensor d2t is not {count} integers")));
+            return Err(self.unfit(TensorFault::NotIntegers(count).of("d2t")));
         }
         let mut bytes = Vec::new();
         self.tensors.read("d2t", &mut bytes)?;
@@ -210,17 +211,17 @@ impl HeadFiles {
             Some(token as TokenId)
         };
         let tokens: Option<Vec<TokenId>> = offsets.iter().enumerate().map(token).collect();
-        tokens.ok_or_else(|| self.unfit("tensor d2t leads out of the vocabulary".to_owned()))
+        tokens.ok_or_else(|| self.unfit(TensorFault::OutsideVocabulary.of("d2t")))
     }
 }
 
 /// The layer's shape. Heads call themselves by names of their own; the layer is Llama's.
-fn shape(json: &[u8], nested: Option<Value>) -> Result<ModelConfig, String> {
+fn shape(json: &[u8], nested: Option<Value>) -> Result<ModelConfig, Fault> {
     let mut shape = match nested {
         Some(nested) => nested,
-        None => serde_json::from_slice(json).map_err(|error| error.to_string())?,
+        None => serde_json::from_slice(json)?,
     };
-    let fields = shape.as_object_mut().ok_or("it is not an object")?;
+    let fields = shape.as_object_mut().ok_or(HeadError::NotAnObject)?;
     fields.remove("architectures");
     fields.insert("model_type".to_owned(), "llama".into());
     ModelConfig::from_config_json("a draft head", shape.to_string().as_bytes())

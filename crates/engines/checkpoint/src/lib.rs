@@ -7,6 +7,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`config`] | what a model's files say of its shape |
+//! | [`error`] | why a model's files cannot be used |
 //! | [`format`](mod@format) | how numbers are stored, and what they stand for |
 //! | `folder`, `safetensors` | Hugging Face folders |
 //! | `gguf`, `tokenizer` | GGUF files, and the tokenizer inside one |
@@ -15,6 +16,7 @@
 //! | `source` | bytes at a place of a file |
 
 pub mod config;
+pub mod error;
 mod folder;
 pub mod format;
 mod gguf;
@@ -32,19 +34,13 @@ use std::path::Path;
 use source::SourceFile;
 
 pub use config::ModelConfig;
+pub use error::{Fault, LoadError};
 pub use format::Format;
 pub use gguf::{Gguf, Value};
 pub use head::{HeadFiles, Shape};
 pub use safetensors::{Dtype, SafeTensor, SafeTensors};
 pub use source::Source;
 pub use tokenizer::GgufTokenizer;
-
-/// Why a model cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    #[error("{file}: {detail}")]
-    File { file: String, detail: String },
-}
 
 /// A matrix, or a vector with one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,13 +113,13 @@ impl Checkpoint {
     fn complete(mut self) -> Result<Self, LoadError> {
         match required::check(&self.config, &mut self.tensors) {
             Ok(()) => Ok(self),
-            Err(detail) => Err(self.error(detail)),
+            Err(fault) => Err(self.error(fault)),
         }
     }
 
-    fn error(&self, detail: String) -> LoadError {
+    fn error(&self, fault: Fault) -> LoadError {
         let file = self.name.clone();
-        LoadError::File { file, detail }
+        LoadError { file, fault }
     }
 
     pub fn config(&self) -> &ModelConfig {
@@ -143,8 +139,7 @@ impl Checkpoint {
 
     /// The tokenizer of a GGUF file. A folder has its own as a file.
     pub fn tokenizer(&self) -> Result<Option<GgufTokenizer>, LoadError> {
-        tokenizer::build(&self.metadata, self.config.vocabulary)
-            .map_err(|detail| self.error(detail))
+        tokenizer::build(&self.metadata, self.config.vocabulary).map_err(|fault| self.error(fault))
     }
 
     /// Bytes of all tensors as they are stored: what reading every one of them takes.
@@ -157,11 +152,9 @@ impl Checkpoint {
     /// The bytes of a tensor as they are stored, into `bytes`, which is emptied first.
     pub fn read(&self, name: &str, bytes: &mut Vec<u8>) -> Result<TensorInfo, LoadError> {
         let Some(stored) = self.tensors.get(name) else {
-            return Err(self.error(format!("there is no tensor {name}")));
+            return Err(self.error(Fault::NoTensor(name.to_owned())));
         };
-        let file = &self.files[stored.file];
-        file.read(stored.at, stored.bytes, bytes)
-            .map_err(|reason| file.error(format!("tensor {name}: {reason}")))?;
+        self.files[stored.file].read_tensor(name, stored.at, stored.bytes, bytes)?;
         Ok(stored.info.clone())
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::Stored;
 use crate::config::ModelConfig;
+use crate::error::{Fault, TensorFault};
 
 /// Tables that old exporters leave beside the weights; they follow from the configuration.
 const LEFT_OVER: &str = ".rotary_emb.inv_freq";
@@ -14,24 +15,24 @@ const LEFT_OVER: &str = ".rotary_emb.inv_freq";
 pub(super) fn check(
     config: &ModelConfig,
     tensors: &mut BTreeMap<String, Stored>,
-) -> Result<(), String> {
+) -> Result<(), Fault> {
     tensors.retain(|name, _| !name.ends_with(LEFT_OVER));
     if config.tied_embeddings {
         tensors.remove("lm_head.weight");
     }
     let mut known = 0;
     let mut one = |name: String, rows: usize, columns: usize| match tensors.get(&name) {
-        None => Err(format!(
-            "tensor {name} is missing, it should be {rows} x {columns}"
-        )),
+        None => Err(TensorFault::Missing { rows, columns }.of(name)),
         Some(found) if (found.info.rows, found.info.columns) == (rows, columns) => {
             known += 1;
             Ok(())
         }
-        Some(found) => Err(format!(
-            "tensor {name} should be {rows} x {columns}, it is {} x {}",
-            found.info.rows, found.info.columns
-        )),
+        Some(found) => Err(TensorFault::OtherShape {
+            rows,
+            columns,
+            found: (found.info.rows, found.info.columns),
+        }
+        .of(name)),
     };
     let (vocabulary, hidden) = (config.vocabulary, config.hidden);
     one("model.embed_tokens.weight".to_owned(), vocabulary, hidden)?;
@@ -49,7 +50,7 @@ pub(super) fn check(
     }
     let unknown = tensors.keys().find(|name| !is_known(config, name));
     let unknown = unknown.map_or("one of them", String::as_str);
-    Err(format!("tensor {unknown} is not part of such a model"))
+    Err(TensorFault::Unknown.of(unknown))
 }
 
 /// Parts of a layer with rows and columns.

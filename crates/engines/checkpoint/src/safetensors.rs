@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::source::{Source, SourceFile};
 use super::{LoadError, TensorInfo};
+use crate::error::{Fault, SafetensorsError, TensorFault};
 use crate::format::Format;
 
 /// The limit of the format's own library.
@@ -90,15 +91,14 @@ pub struct SafeTensor {
 
 impl SafeTensor {
     /// As a matrix of a model, or why it is none.
-    pub(crate) fn info(&self) -> Result<TensorInfo, String> {
+    pub(crate) fn info(&self) -> Result<TensorInfo, TensorFault> {
         let Some(format) = self.dtype.format() else {
-            let dtype = self.dtype;
-            return Err(format!("is stored as {dtype:?}, which is not supported"));
+            return Err(TensorFault::StoredAs(format!("{:?}", self.dtype)));
         };
         let (rows, columns) = match self.shape[..] {
             [columns] => (1, columns),
             [rows, columns] => (rows, columns),
-            [] | [_, _, _, ..] => return Err(format!("has the shape {:?}", self.shape)),
+            [] | [_, _, _, ..] => return Err(TensorFault::Shape(self.shape.clone())),
         };
         Ok(TensorInfo {
             format,
@@ -128,7 +128,7 @@ impl SafeTensors {
     fn parse_file(file: SourceFile) -> Result<Self, LoadError> {
         match parse(&file) {
             Ok(tensors) => Ok(Self { file, tensors }),
-            Err(detail) => Err(file.error(detail)),
+            Err(fault) => Err(file.error(fault)),
         }
     }
 
@@ -145,10 +145,10 @@ impl SafeTensors {
     /// The bytes of a tensor, into `bytes`, which is emptied first.
     pub fn read(&self, name: &str, bytes: &mut Vec<u8>) -> Result<&SafeTensor, LoadError> {
         let Some(tensor) = self.tensors.get(name) else {
-            return Err(self.file.error(format!("there is no tensor {name}")));
+            return Err(self.file.error(Fault::NoTensor(name.to_owned())));
         };
-        let read = self.file.read(tensor.at, tensor.bytes, bytes);
-        read.map_err(|reason| self.file.error(format!("tensor {name}: {reason}")))?;
+        self.file
+            .read_tensor(name, tensor.at, tensor.bytes, bytes)?;
         Ok(tensor)
     }
 }
@@ -199,33 +199,32 @@ impl<'de> Deserialize<'de> for Header {
     }
 }
 
-fn parse(file: &SourceFile) -> Result<BTreeMap<String, SafeTensor>, String> {
+fn parse(file: &SourceFile) -> Result<BTreeMap<String, SafeTensor>, Fault> {
     let mut bytes = Vec::new();
     let read = file.read(0, LENGTH as usize, &mut bytes);
-    read.map_err(|_| "not a safetensors file".to_owned())?;
+    read.map_err(|_| SafetensorsError::TooShort)?;
     let length = bytes
         .iter()
         .rev()
         .fold(0, |all, byte| all << 8 | u64::from(*byte));
     if length > LARGEST_HEADER.min(file.size() - LENGTH) {
-        return Err(format!(
-            "not a safetensors file, or cut off: a header of {length} bytes"
-        ));
+        return Err(SafetensorsError::HeaderLength(length).into());
     }
     file.read(LENGTH, length as usize, &mut bytes)?;
-    let Header(entries) =
-        serde_json::from_slice(&bytes).map_err(|error| format!("its header: {error}"))?;
+    let Header(entries) = serde_json::from_slice(&bytes).map_err(SafetensorsError::Header)?;
     let start = LENGTH + length;
     let mut tensors = BTreeMap::new();
     for (name, entry) in entries {
-        let tensor = tensor(entry, start).map_err(|reason| format!("tensor {name} {reason}"))?;
-        tensors.insert(name, tensor);
+        match tensor(entry, start) {
+            Ok(tensor) => tensors.insert(name, tensor),
+            Err(fault) => return Err(fault.of(name)),
+        };
     }
     check_places(&tensors, start, file.size())?;
     Ok(tensors)
 }
 
-fn tensor(entry: Entry, start: u64) -> Result<SafeTensor, String> {
+fn tensor(entry: Entry, start: u64) -> Result<SafeTensor, TensorFault> {
     let Entry {
         dtype,
         shape,
@@ -246,9 +245,12 @@ fn tensor(entry: Entry, start: u64) -> Result<SafeTensor, String> {
             bytes,
         });
     }
-    Err(format!(
-        "of {dtype:?} and shape {shape:?} cannot lie from {begin} to {end}"
-    ))
+    Err(TensorFault::Place {
+        dtype: format!("{dtype:?}"),
+        shape,
+        begin,
+        end,
+    })
 }
 
 /// Tensors lie one after the other and fill the file.
@@ -256,22 +258,20 @@ fn check_places(
     tensors: &BTreeMap<String, SafeTensor>,
     start: u64,
     size: u64,
-) -> Result<(), String> {
+) -> Result<(), Fault> {
     let mut order: Vec<_> = tensors.iter().collect();
     order.sort_by_key(|(_, tensor)| (tensor.at, tensor.bytes));
     let mut free = start;
     for (name, tensor) in order {
         if tensor.at != free {
-            return Err(format!(
-                "tensor {name} begins at {}, not where the one before it ends: {free}",
-                tensor.at
-            ));
+            let at = tensor.at;
+            return Err(TensorFault::Gap { at, free }.of(name.as_str()));
         }
         free = free.saturating_add(tensor.bytes as u64);
     }
     if free == size {
         Ok(())
     } else {
-        Err(format!("its tensors end at {free}, the file at {size}"))
+        Err(SafetensorsError::End { end: free, size }.into())
     }
 }

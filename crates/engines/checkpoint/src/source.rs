@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use super::LoadError;
+use crate::error::{Fault, LoadError, ReadError};
 
 /// Bytes that can be read at any place.
 pub trait Source: Debug + Send + Sync {
@@ -60,28 +60,28 @@ impl SourceFile {
     }
 
     pub(super) fn open(path: &Path) -> Result<Self, LoadError> {
-        let name = path.display().to_string();
         let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
         match opened {
             Ok((about, file)) if about.is_file() => {
                 let size = about.len();
-                Ok(Self::new(&name, OpenFile { file, size }))
+                Ok(Self::new(
+                    &path.display().to_string(),
+                    OpenFile { file, size },
+                ))
             }
-            Ok(_) => Err(LoadError::File {
-                file: name,
-                detail: "not a file".to_owned(),
-            }),
-            Err(error) => Err(LoadError::File {
-                file: name,
-                detail: format!("cannot be opened: {error}"),
-            }),
+            Ok(_) => Err(ReadError::NotAFile),
+            Err(error) => Err(ReadError::Open(error)),
         }
+        .map_err(|error| LoadError {
+            file: path.display().to_string(),
+            fault: error.into(),
+        })
     }
 
-    pub(super) fn error(&self, detail: impl Into<String>) -> LoadError {
-        LoadError::File {
+    pub(super) fn error(&self, fault: impl Into<Fault>) -> LoadError {
+        LoadError {
             file: self.name.clone(),
-            detail: detail.into(),
+            fault: fault.into(),
         }
     }
 
@@ -90,33 +90,45 @@ impl SourceFile {
     }
 
     /// So many bytes from there, or why not. Allocates only what the file has.
-    pub(super) fn read(&self, at: u64, count: usize, into: &mut Vec<u8>) -> Result<(), String> {
+    pub(super) fn read(&self, at: u64, count: usize, into: &mut Vec<u8>) -> Result<(), ReadError> {
         into.clear();
         if at
             .checked_add(count as u64)
             .is_none_or(|end| end > self.size())
         {
-            return Err(format!(
-                "{count} bytes at {at} are more than the file's {}",
-                self.size()
-            ));
+            let size = self.size();
+            return Err(ReadError::PastEnd { at, count, size });
         }
         into.resize(count, 0);
-        self.source
-            .read_at(at, into)
-            .map_err(|error| format!("cannot be read: {error}"))
+        self.source.read_at(at, into).map_err(ReadError::Read)
+    }
+
+    /// The bytes of a tensor, which an error names.
+    pub(super) fn read_tensor(
+        &self,
+        name: &str,
+        at: u64,
+        count: usize,
+        into: &mut Vec<u8>,
+    ) -> Result<(), LoadError> {
+        self.read(at, count, into).map_err(|error| {
+            self.error(Fault::TensorRead {
+                name: name.to_owned(),
+                error,
+            })
+        })
     }
 
     /// All of a small file.
     pub(super) fn read_whole(&self, most: usize) -> Result<Vec<u8>, LoadError> {
-        let count = usize::try_from(self.size()).unwrap_or(usize::MAX);
-        if count > most {
-            return Err(self.error(format!("{count} bytes, more than the {most} allowed")));
+        let size = usize::try_from(self.size()).unwrap_or(usize::MAX);
+        if size > most {
+            return Err(self.error(ReadError::TooLarge { size, most }));
         }
         let mut bytes = Vec::new();
-        match self.read(0, count, &mut bytes) {
+        match self.read(0, size, &mut bytes) {
             Ok(()) => Ok(bytes),
-            Err(detail) => Err(self.error(detail)),
+            Err(error) => Err(self.error(error)),
         }
     }
 }

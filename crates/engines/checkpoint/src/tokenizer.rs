@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::{Value as Json, json};
 
 use super::gguf::Value;
+use crate::error::{Fault, GgufError, TokenizerError, Unsupported};
 
 /// What a GGUF file says of text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,19 +56,21 @@ struct Token<'a> {
     kind: Kind,
 }
 
+/// What types and scores of tokens must be.
+const NUMBER_PER_TOKEN: &str = "an array with a number for each token";
+
 type Metadata = BTreeMap<String, Value>;
 
 /// Builds it, if the file has one. The model has rows for `most` tokens.
-pub(super) fn build(metadata: &Metadata, most: usize) -> Result<Option<GgufTokenizer>, String> {
-    let model = match metadata.get("tokenizer.ggml.model").map(Value::string) {
-        None | Some(Some("no_vocab" | "none")) => return Ok(None),
-        Some(None) => return Err("tokenizer.ggml.model is not a string".to_owned()),
-        Some(Some(model)) => model,
-    };
+pub(super) fn build(metadata: &Metadata, most: usize) -> Result<Option<GgufTokenizer>, Fault> {
     let file = Reader { metadata };
+    let model = match file.string("tokenizer.ggml.model")? {
+        None | Some("no_vocab" | "none") => return Ok(None),
+        Some(model) => model,
+    };
     let tokens = file.tokens(most)?;
     let ids = ids(&tokens)?;
-    let by_id = |key: &str| -> Result<Option<&str>, String> {
+    let by_id = |key: &str| -> Result<Option<&str>, TokenizerError> {
         let Some(value) = metadata.get(key) else {
             return Ok(None);
         };
@@ -75,7 +78,7 @@ pub(super) fn build(metadata: &Metadata, most: usize) -> Result<Option<GgufToken
         let token = id.and_then(|id| tokens.get(id));
         token
             .map(|token| Some(token.text))
-            .ok_or_else(|| format!("{key} names no token"))
+            .ok_or_else(|| TokenizerError::NoToken(key.to_owned()))
     };
     let bos = by_id("tokenizer.ggml.bos_token_id")?;
     let (mut parts, adds_bos) = match model {
@@ -85,7 +88,7 @@ pub(super) fn build(metadata: &Metadata, most: usize) -> Result<Option<GgufToken
             (split.tokenizer(&ids, &file.merges(&ids)?), split.adds_bos)
         }
         "llama" => (pieces::tokenizer(&file, &tokens, &ids)?, true),
-        other => return Err(format!("tokenizers of model {other} are not supported")),
+        other => return Err(Unsupported::Tokenizer(other.to_owned()).into()),
     };
     let add_bos = file
         .bool("tokenizer.ggml.add_bos_token")?
@@ -118,12 +121,15 @@ pub(super) fn build(metadata: &Metadata, most: usize) -> Result<Option<GgufToken
 }
 
 /// Numbers by text. Two tokens of one text could not be told apart.
-fn ids<'a>(tokens: &[Token<'a>]) -> Result<HashMap<&'a str, usize>, String> {
+fn ids<'a>(tokens: &[Token<'a>]) -> Result<HashMap<&'a str, usize>, TokenizerError> {
     let mut ids = HashMap::with_capacity(tokens.len());
     for (id, token) in tokens.iter().enumerate() {
-        if let Some(other) = ids.insert(token.text, id) {
-            let text = token.text;
-            return Err(format!("tokens {other} and {id} are both {text:?}"));
+        if let Some(first) = ids.insert(token.text, id) {
+            return Err(TokenizerError::SameText {
+                first,
+                second: id,
+                text: token.text.to_owned(),
+            });
         }
     }
     Ok(ids)
@@ -166,55 +172,64 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn string(&self, key: &str) -> Result<Option<&'a str>, String> {
-        self.metadata
-            .get(key)
-            .map(|value| {
-                value
-                    .string()
-                    .ok_or_else(|| format!("{key} is not a string"))
-            })
-            .transpose()
-    }
-
-    fn bool(&self, key: &str) -> Result<Option<bool>, String> {
-        self.metadata
-            .get(key)
-            .map(|value| {
-                value
-                    .bool()
-                    .ok_or_else(|| format!("{key} is not true or false"))
-            })
-            .transpose()
-    }
-
-    fn tokens(&self, most: usize) -> Result<Vec<Token<'a>>, String> {
-        let key = "tokenizer.ggml.tokens";
-        let Some(Value::Strings(texts)) = self.metadata.get(key) else {
-            return Err(format!("{key} is missing or not an array of strings"));
+    /// What `read` makes of the value, if there is one.
+    fn optional<T>(
+        &self,
+        key: &str,
+        expected: &'static str,
+        read: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, GgufError> {
+        let Some(value) = self.metadata.get(key) else {
+            return Ok(None);
         };
+        let read = read(value).map(Some);
+        read.ok_or_else(|| GgufError::WrongType {
+            key: key.to_owned(),
+            expected,
+        })
+    }
+
+    fn string(&self, key: &str) -> Result<Option<&'a str>, GgufError> {
+        self.optional(key, "a string", Value::string)
+    }
+
+    fn bool(&self, key: &str) -> Result<Option<bool>, GgufError> {
+        self.optional(key, "true or false", Value::bool)
+    }
+
+    fn strings(&self, key: &str) -> Result<&'a [String], GgufError> {
+        let strings = self.optional(key, "an array of strings", Value::strings)?;
+        strings.ok_or_else(|| GgufError::Missing(key.to_owned()))
+    }
+
+    fn tokens(&self, most: usize) -> Result<Vec<Token<'a>>, Fault> {
+        let texts = self.strings("tokenizer.ggml.tokens")?;
         if texts.len() > most {
-            return Err(format!("{} tokens, but embeddings of {most}", texts.len()));
+            let tokens = texts.len();
+            return Err(TokenizerError::TooMany { tokens, most }.into());
         }
         let key = "tokenizer.ggml.token_type";
-        let kinds = match self.metadata.get(key) {
+        let numbers = self.optional(key, NUMBER_PER_TOKEN, |value| {
+            let Value::Integers(numbers) = value else {
+                return None;
+            };
+            (numbers.len() == texts.len()).then_some(numbers)
+        })?;
+        let kinds = match numbers {
             None => vec![Kind::Normal; texts.len()],
-            Some(Value::Integers(numbers)) if numbers.len() == texts.len() => numbers
+            Some(numbers) => numbers
                 .iter()
                 .map(|number| kind(*number))
                 .collect::<Result<_, _>>()?,
-            Some(_) => return Err(format!("{key} has not a number for each token")),
         };
         let tokens = texts.iter().zip(kinds);
         Ok(tokens.map(|(text, kind)| Token { text, kind }).collect())
     }
 
     /// Pairs whose halves and whole are tokens.
-    fn merges(&self, ids: &HashMap<&str, usize>) -> Result<Vec<(&'a str, &'a str)>, String> {
+    fn merges(&self, ids: &HashMap<&str, usize>) -> Result<Vec<(&'a str, &'a str)>, Fault> {
         let key = "tokenizer.ggml.merges";
-        let Some(Value::Strings(texts)) = self.metadata.get(key) else {
-            return Err(format!("{key} is missing or not an array of strings"));
-        };
+        let texts = self.strings(key)?;
         let pair = |text: &'a String| {
             // A half may begin with a space, but not the second.
             let first = text.chars().next()?.len_utf8();
@@ -225,14 +240,18 @@ impl<'a> Reader<'a> {
                 && ids.contains_key([one, two].concat().as_str());
             known.then_some((one, two))
         };
+        let no_merge = |text: &String| TokenizerError::NoMerge {
+            key,
+            text: text.clone(),
+        };
         texts
             .iter()
-            .map(|text| pair(text).ok_or_else(|| format!("{key}: {text:?} merges no tokens")))
+            .map(|text| pair(text).ok_or_else(|| no_merge(text).into()))
             .collect()
     }
 }
 
-fn kind(number: i64) -> Result<Kind, String> {
+fn kind(number: i64) -> Result<Kind, TokenizerError> {
     Ok(match number {
         1 => Kind::Normal,
         2 => Kind::Unknown,
@@ -240,6 +259,6 @@ fn kind(number: i64) -> Result<Kind, String> {
         4 => Kind::UserDefined,
         5 => Kind::Unused,
         6 => Kind::Byte,
-        other => return Err(format!("tokens have no type {other}")),
+        other => return Err(TokenizerError::TokenType(other)),
     })
 }

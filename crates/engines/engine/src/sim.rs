@@ -25,7 +25,9 @@ use tokio::time::Instant;
 
 use self::answers::Answer;
 pub use self::answers::{AnswerBank, AnswerLength};
-pub use self::profile::{DEFAULT_PROFILE, PUBLISHED_PROFILE, Profile, ProfileError};
+pub use self::profile::{
+    ConstantError, DEFAULT_PROFILE, PUBLISHED_PROFILE, Profile, ProfileError, ProfileFault,
+};
 pub use self::speculation::Speculation;
 use self::timing::StepLoad;
 pub use self::timing::{Sharing, Timing};

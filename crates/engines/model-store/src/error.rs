@@ -24,7 +24,42 @@ pub enum ResolveError {
     )]
     Unknown { name: String, known: String },
     #[error("{name}: {reason}")]
-    BadName { name: String, reason: String },
+    BadName { name: String, reason: NameError },
+}
+
+/// Why a name cannot be one of the hub.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NameError {
+    #[error("{0:?} is not part of a repository name")]
+    Part(String),
+    #[error("the repository's name is too long")]
+    TooLong,
+    #[error("{0:?} is not a revision")]
+    Revision(String),
+    #[error("{0:?} is not a file name")]
+    File(String),
+}
+
+/// Why a repository has no model for us.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RepositoryFault {
+    #[error("has no file {0}")]
+    NoFile(String),
+    #[error("has no .safetensors and no .gguf files")]
+    NoWeights,
+    #[error("has several models; take one of\n{}{}", names.join("\n"), and_more(*more))]
+    Several {
+        names: Vec<String>,
+        /// Those that are not named.
+        more: usize,
+    },
+}
+
+fn and_more(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        count => format!("\nand {count} more"),
+    }
 }
 
 /// Why a model was not brought into the cache.
@@ -35,7 +70,7 @@ pub enum PullError {
     )]
     Unknown { name: String, known: String },
     #[error("{name}: {reason}")]
-    BadName { name: String, reason: String },
+    BadName { name: String, reason: NameError },
     #[error("{}: cannot {action}: {source}", path.display())]
     File {
         path: PathBuf,
@@ -70,8 +105,11 @@ pub enum PullError {
     },
     #[error("{url}: {detail}")]
     Http { url: String, detail: String },
-    #[error("{repository}: {detail}")]
-    Repository { repository: String, detail: String },
+    #[error("{repository}: {fault}")]
+    Repository {
+        repository: String,
+        fault: RepositoryFault,
+    },
     #[error("the pull was cancelled")]
     Stopped,
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use self::client::Client;
 use self::download::{Remote, download};
-use self::listing::{Listing, Selection};
+use self::listing::{Listing, Wanted};
 pub(crate) use self::record::{Record, folder_bytes};
 pub(crate) use self::reference::Reference;
 use crate::cache::{create_folder, remove_folder};
@@ -66,9 +66,9 @@ impl Hub {
         let listing = list(&client, reference).await?;
         let selection = listing
             .select(reference)
-            .map_err(|detail| PullError::Repository {
+            .map_err(|fault| PullError::Repository {
                 repository: reference.repository.clone(),
-                detail,
+                fault,
             })?;
         let record = Record {
             name: reference.to_string(),
@@ -86,15 +86,12 @@ impl Hub {
             create_folder(&gathering)?;
             record.write(&gathering)?;
         }
-        let repository = &reference.repository;
-        fetch_all(
-            &client,
-            (repository, &listing.sha),
-            &selection,
-            &gathering,
-            report,
-        )
-        .await?;
+        let snapshot = Snapshot {
+            repository: &reference.repository,
+            commit: &listing.sha,
+            files: &selection.files,
+        };
+        fetch_all(&client, snapshot, &gathering, report).await?;
         replace(&gathering, folder)?;
         Ok(record.path(folder))
     }
@@ -112,22 +109,29 @@ async fn list(client: &Client, reference: &Reference) -> Result<Listing, PullErr
     })
 }
 
+/// Files of a repository as they were at one commit.
+#[derive(Clone, Copy)]
+struct Snapshot<'a> {
+    repository: &'a str,
+    commit: &'a str,
+    files: &'a [Wanted],
+}
+
 async fn fetch_all(
     client: &Client,
-    (repository, commit): (&str, &str),
-    selection: &Selection,
+    from: Snapshot<'_>,
     gathering: &Path,
     report: Report<'_>,
 ) -> Result<(), PullError> {
-    let sizes = selection.files.iter().map(|file| file.bytes);
+    let sizes = from.files.iter().map(|file| file.bytes);
     let total = sizes.sum::<Option<u64>>();
     let mut before = 0;
-    for file in &selection.files {
+    for file in from.files {
         let place = gathering.join(&file.name);
         // A file in its place was checked before it got there.
         if !place.exists() {
             let remote = Remote {
-                path: file.path(repository, commit),
+                path: file.path(from.repository, from.commit),
                 bytes: file.bytes,
                 sha256: file.sha256.clone(),
             };
@@ -149,7 +153,7 @@ async fn fetch_all(
     }
     report(Progress {
         step: Step::Fetching,
-        what: repository.to_owned(),
+        what: from.repository.to_owned(),
         done: before,
         total: Some(before),
     });

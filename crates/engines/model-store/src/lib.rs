@@ -34,7 +34,7 @@ use self::catalog::{CATALOG, Entry};
 use self::hub::{Hub, Record, Reference, folder_bytes};
 
 pub use self::cache::Variable;
-pub use self::error::{NoCache, PullError, ResolveError};
+pub use self::error::{NameError, NoCache, PullError, RepositoryFault, ResolveError};
 pub use self::progress::{Progress, Report, Step};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -84,7 +84,7 @@ enum Name {
     Catalog(&'static Entry),
     Hub(Reference),
     Unknown,
-    Bad(String),
+    Bad(NameError),
 }
 
 fn understand(name: &str) -> Name {

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::bail;
 use clap::Args;
 use lab::notation::{duration, speed};
 use stats::Objectives;
@@ -209,27 +210,27 @@ impl LoadgenArgs {
     }
 }
 
-fn turns(text: &str) -> Result<RangeInclusive<u32>, String> {
+fn turns(text: &str) -> anyhow::Result<RangeInclusive<u32>> {
     let number = |text: &str| match text.trim().parse::<u32>() {
         Ok(number) if number > 0 => Ok(number),
-        Ok(_) | Err(_) => Err(format!("`{text}` is not a number of turns")),
+        Ok(_) | Err(_) => bail!("`{text}` is not a number of turns"),
     };
     range(text, number)
 }
 
-fn think_time(text: &str) -> Result<RangeInclusive<f64>, String> {
-    range(text, |text| duration(text).map(|time| time.as_secs_f64()))
+fn think_time(text: &str) -> anyhow::Result<RangeInclusive<f64>> {
+    range(text, |text| Ok(duration(text)?.as_secs_f64()))
 }
 
 /// One value, or two with `..` between them.
 fn range<T: PartialOrd + Copy>(
     text: &str,
-    parse: impl Fn(&str) -> Result<T, String>,
-) -> Result<RangeInclusive<T>, String> {
+    parse: impl Fn(&str) -> anyhow::Result<T>,
+) -> anyhow::Result<RangeInclusive<T>> {
     let (first, last) = text.split_once("..").unwrap_or((text, text));
     let (first, last) = (parse(first)?, parse(last.trim_start_matches('='))?);
     if first > last {
-        return Err(format!("`{text}` is a reversed range"));
+        bail!("`{text}` is a reversed range");
     }
     Ok(first..=last)
 }
@@ -240,10 +241,10 @@ mod tests {
 
     #[test]
     fn ranges_are_one_value_or_two() {
-        assert_eq!(turns("3..5"), Ok(3..=5));
-        assert_eq!(turns("3..=5"), Ok(3..=5));
-        assert_eq!(turns("4"), Ok(4..=4));
-        assert_eq!(think_time("500ms..2s"), Ok(0.5..=2.0));
+        assert_eq!(turns("3..5").unwrap(), 3..=5);
+        assert_eq!(turns("3..=5").unwrap(), 3..=5);
+        assert_eq!(turns("4").unwrap(), 4..=4);
+        assert_eq!(think_time("500ms..2s").unwrap(), 0.5..=2.0);
         for text in ["", "0", "5..3", "3..", "x"] {
             assert!(turns(text).is_err(), "{text}");
         }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 use contract::Visitors;
 use frontend::{Connections, Listening};
@@ -175,11 +176,11 @@ impl LimitArgs {
     }
 }
 
-fn at_least_one(text: &str) -> Result<usize, String> {
+fn at_least_one(text: &str) -> anyhow::Result<usize> {
     match text.parse() {
-        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(0) => bail!("must be at least 1"),
         Ok(number) => Ok(number),
-        Err(_) => Err("expected a whole number".to_owned()),
+        Err(_) => bail!("expected a whole number"),
     }
 }
 

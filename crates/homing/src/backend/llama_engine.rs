@@ -141,7 +141,8 @@ fn draft_source(plan: &DraftPlan, path: &Path, target: &Checkpoint) -> anyhow::R
         DraftPlan::Ngram => DraftSource::Ngram,
         DraftPlan::Model(draft_path) => {
             let draft = Checkpoint::open(draft_path)?;
-            same_vocabulary((path, target), (draft_path, &draft))?;
+            let opened = |path, checkpoint| Opened { path, checkpoint };
+            same_vocabulary(opened(path, target), opened(draft_path, &draft))?;
             DraftSource::Model(LoadedWeights::load(&draft, &mut |_| ())?)
         }
         DraftPlan::Eagle3(folder) => {
@@ -151,33 +152,40 @@ fn draft_source(plan: &DraftPlan, path: &Path, target: &Checkpoint) -> anyhow::R
     })
 }
 
-/// A draft in another vocabulary would guess words that are not meant.
-fn same_vocabulary(
-    target: (&Path, &Checkpoint),
-    draft: (&Path, &Checkpoint),
-) -> anyhow::Result<()> {
-    let pieces = |(path, checkpoint): (&Path, &Checkpoint)| -> anyhow::Result<serde_json::Value> {
-        let json = match checkpoint.tokenizer()? {
+/// A model and where it was found.
+#[derive(Clone, Copy)]
+struct Opened<'a> {
+    path: &'a Path,
+    checkpoint: &'a Checkpoint,
+}
+
+impl Opened<'_> {
+    fn vocabulary(self) -> anyhow::Result<serde_json::Value> {
+        let json = match self.checkpoint.tokenizer()? {
             Some(text) => text.tokenizer_json,
             None => {
-                let path = path.join("tokenizer.json");
+                let path = self.path.join("tokenizer.json");
                 std::fs::read_to_string(&path).with_context(|| path.display().to_string())?
             }
         };
         let mut json: serde_json::Value = serde_json::from_str(&json)?;
         Ok(json["model"]["vocab"].take())
-    };
-    if pieces(target)? != pieces(draft)? {
+    }
+}
+
+/// A draft in another vocabulary would guess words that are not meant.
+fn same_vocabulary(target: Opened<'_>, draft: Opened<'_>) -> anyhow::Result<()> {
+    if target.vocabulary()? != draft.vocabulary()? {
         bail!(
             "--draft-model {} has a different vocabulary than {}",
-            draft.0.display(),
-            target.0.display()
+            draft.path.display(),
+            target.path.display()
         );
     }
-    if draft.1.config().vocabulary > target.1.config().vocabulary {
+    if draft.checkpoint.config().vocabulary > target.checkpoint.config().vocabulary {
         bail!(
             "--draft-model {} has more tokens in its vocabulary than the model",
-            draft.0.display()
+            draft.path.display()
         );
     }
     Ok(())

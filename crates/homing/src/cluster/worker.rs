@@ -210,7 +210,8 @@ fn register(
     let key = remote::discovery::key(&registration.cluster, registration.card.id);
     Ok(Registered::open(
         plan.etcd.connect()?,
-        (key, registration.to_json()),
+        key,
+        registration.to_json(),
         plan.ttl,
         &tasks.tracker,
     ))

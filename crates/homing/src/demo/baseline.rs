@@ -29,7 +29,7 @@ pub(super) fn prepare(plan: BaselinePlan) -> anyhow::Result<BaselineBoard> {
 fn compute(plan: SweepPlan, board: BaselineBoard) -> anyhow::Result<()> {
     if let Err(problem) = plan.workload.check(&plan.profile, plan.workers) {
         // A page can do without; conversations that do not fit fail visibly anyway.
-        board.failed(problem);
+        board.failed(problem.to_string());
         return Ok(());
     }
     let runs = plan.levels.len() * plan.modes.len();

@@ -53,7 +53,7 @@ pub(super) fn facade(
     let prometheus = match (prometheus, beside) {
         (None, Some(url)) => {
             let transport = HttpClient::network(HttpOptions::default());
-            Some(Prometheus::new(url, transport).map_err(anyhow::Error::msg)?)
+            Some(Prometheus::new(url, transport)?)
         }
         (named, _) => named,
     };

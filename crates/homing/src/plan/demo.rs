@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ::console::{GpuFeed, Prometheus, Slos};
+use anyhow::Context as _;
 use contract::{Hashing, Visitors};
 use engine::sim::Profile;
 use frontend::{FaultLimits, FrontendConfig, Listening};
@@ -155,8 +156,8 @@ impl DemoArgs {
 
     fn console(&self, backend: &BackendPlan, concurrency: u32) -> anyhow::Result<ConsolePlan> {
         let url = self.prometheus_url.as_deref();
-        let wrong = |error: String| anyhow::Error::msg(error).context("--prometheus-url");
-        let gpus = url.map(GpuFeed::new).transpose().map_err(wrong)?;
+        let flag = "--prometheus-url";
+        let gpus = url.map(GpuFeed::new).transpose().context(flag)?;
         let prometheus = url.map(|url| {
             let transport = HttpClient::network(HttpOptions::default());
             Prometheus::new(url, transport)
@@ -172,7 +173,7 @@ impl DemoArgs {
             },
             baseline,
             gpus,
-            prometheus: prometheus.transpose().map_err(wrong)?,
+            prometheus: prometheus.transpose().context(flag)?,
         })
     }
 

@@ -94,7 +94,7 @@ impl<'a> System<'a> {
         let clock = Clock::start();
         let tasks = TaskTracker::new();
         let mut system = Self {
-            front: Arc::new(front(scene, (plan.mode, plan.queue_limit), clock, &tasks)),
+            front: Arc::new(front(scene, plan.mode, plan.queue_limit, clock, &tasks)),
             scene,
             mode: plan.mode,
             queue_limit: plan.queue_limit,
@@ -202,7 +202,8 @@ impl<'a> System<'a> {
         self.front.dead.cancel();
         let fresh = front(
             self.scene,
-            (self.mode, self.queue_limit),
+            self.mode,
+            self.queue_limit,
             self.clock,
             &self.tasks,
         );
@@ -276,12 +277,7 @@ impl<'a> System<'a> {
     }
 }
 
-fn front(
-    scene: &Scene,
-    (mode, queue_limit): (&str, u32),
-    clock: Clock,
-    tasks: &TaskTracker,
-) -> Front {
+fn front(scene: &Scene, mode: &str, queue_limit: u32, clock: Clock, tasks: &TaskTracker) -> Front {
     let registry = Registry::new();
     let config = RouterConfig {
         mode: mode.parse().expect("a plan names real modes"),

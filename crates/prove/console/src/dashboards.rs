@@ -16,9 +16,9 @@ pub struct Dashboard {
 
 impl Dashboard {
     /// From a file that Grafana would take; an error if it has no `uid` or no `title`.
-    pub fn parse(json: impl Into<Bytes>) -> Result<Self, String> {
+    pub fn parse(json: impl Into<Bytes>) -> serde_json::Result<Self> {
         let json = json.into();
-        let name = serde_json::from_slice(&json).map_err(|error| error.to_string())?;
+        let name = serde_json::from_slice(&json)?;
         Ok(Self { name, json })
     }
 }

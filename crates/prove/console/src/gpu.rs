@@ -16,12 +16,15 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use http::StatusCode;
+use http_client::GetError;
 use parking_lot::Mutex;
 use serde::Deserialize;
 
 use self::matching::Gpu;
-use crate::prometheus::base_address;
+use crate::prometheus::{AddressError, base_address};
 use crate::state::{GpuSource, WorkerState};
 
 /// Bytes in the exporter's unit of memory.
@@ -36,12 +39,12 @@ pub struct GpuFeed {
 #[derive(Debug)]
 struct Inner {
     url: String,
-    latest: Mutex<Result<Vec<Gpu>, String>>,
+    latest: Mutex<Result<Vec<Gpu>, GpuError>>,
 }
 
 impl GpuFeed {
     /// Of a Prometheus at `url`. Nothing is known until it has been [polled](Self::poll).
-    pub fn new(url: &str) -> Result<Self, String> {
+    pub fn new(url: &str) -> Result<Self, AddressError> {
         Ok(Self {
             inner: Arc::new(Inner {
                 url: base_address(url)?,
@@ -57,9 +60,29 @@ impl GpuFeed {
         matching::apply(gpus, workers);
         GpuSource::Prometheus {
             url: self.inner.url.clone(),
-            error: latest.as_ref().err().cloned(),
+            error: latest.as_ref().err().map(GpuError::to_string),
         }
     }
+}
+
+/// Why nothing is known about GPUs.
+#[derive(Debug, thiserror::Error)]
+enum GpuError {
+    #[error("no answer within {0:?}")]
+    Timeout(Duration),
+    #[error(transparent)]
+    Get(#[from] GetError),
+    #[error("not an answer of Prometheus: {0}")]
+    Answer(serde_json::Error),
+    #[error("Prometheus error: {0}")]
+    Prometheus(String),
+    #[error("status {status}, {error}")]
+    Status {
+        status: StatusCode,
+        error: Box<Self>,
+    },
+    #[error("Prometheus has no series {0}")]
+    NoSeries(&'static str),
 }
 
 /// One series of an instant query.
@@ -90,11 +113,9 @@ struct Row {
 }
 
 /// Reads the answer to an instant query.
-fn parse(body: &[u8]) -> Result<Vec<Series>, String> {
-    let answer = serde_json::from_slice(body);
-    let answer = answer.map_err(|error| format!("not an answer of Prometheus: {error}"))?;
-    match answer {
-        Answer::Error { error } => Err(format!("Prometheus error: {error}")),
+fn parse(body: &[u8]) -> Result<Vec<Series>, GpuError> {
+    match serde_json::from_slice(body).map_err(GpuError::Answer)? {
+        Answer::Error { error } => Err(GpuError::Prometheus(error)),
         Answer::Success { data } => {
             let series = data.result.into_iter().filter_map(|row| {
                 let value = row.value.1.parse::<f64>().ok()?;

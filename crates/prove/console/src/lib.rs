@@ -71,7 +71,7 @@ pub use crate::conversations::{ConversationList, Sort};
 pub use crate::dashboards::{Dashboard, DashboardList, DashboardName};
 pub use crate::gpu::GpuFeed;
 pub use crate::history::{History, HistoryPoint, WorkerInFlight};
-pub use crate::prometheus::Prometheus;
+pub use crate::prometheus::{AddressError, Prometheus};
 pub use crate::state::{
     CacheState, Control, GpuSource, RequestCounts, RouterState, Slos, SpeculationState, State,
     SystemView, WorkerState,

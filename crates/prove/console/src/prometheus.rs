@@ -67,7 +67,7 @@ struct Outcome {
 
 impl Prometheus {
     /// At `url`, which is not asked yet.
-    pub fn new(url: &str, transport: HttpClient) -> Result<Self, String> {
+    pub fn new(url: &str, transport: HttpClient) -> Result<Self, AddressError> {
         Ok(Self {
             url: base_address(url)?,
             transport,
@@ -130,18 +130,30 @@ impl Prometheus {
     }
 }
 
+/// Why a URL is not the address of a server.
+#[derive(Debug, thiserror::Error)]
+pub enum AddressError {
+    #[error("`{0}` is not a URL")]
+    NotAUrl(String),
+    #[error("`{0}` does not begin with http:// or https://")]
+    NotHttp(String),
+    #[error("`{0}` has a user or a query, which are not sent")]
+    UserOrQuery(String),
+}
+
 /// The address of a server without its last slash.
-pub(crate) fn base_address(url: &str) -> Result<String, String> {
-    let address: http::Uri = url.parse().map_err(|_| format!("`{url}` is not a URL"))?;
+pub(crate) fn base_address(url: &str) -> Result<String, AddressError> {
+    let parsed = url.parse::<http::Uri>();
+    let address = parsed.map_err(|_| AddressError::NotAUrl(url.to_owned()))?;
     let is_web = matches!(address.scheme_str(), Some("http" | "https"));
     let authority = address
         .authority()
         .map_or("", |authority| authority.as_str());
     if !is_web || authority.is_empty() {
-        return Err(format!("`{url}` does not begin with http:// or https://"));
+        return Err(AddressError::NotHttp(url.to_owned()));
     }
     if authority.contains('@') || address.query().is_some() {
-        return Err(format!("`{url}` has a user or a query, which are not sent"));
+        return Err(AddressError::UserOrQuery(url.to_owned()));
     }
     Ok(url.trim_end_matches('/').to_owned())
 }

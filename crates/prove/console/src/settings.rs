@@ -4,6 +4,7 @@
 //! is to blame, so that a page can mark it.
 
 use loadgen::Settings;
+use loadgen::settings::SettingsError;
 use serde_json::{Map, Value};
 
 use crate::system::Refusal;
@@ -13,26 +14,35 @@ pub(crate) fn merge(current: &Settings, change: Map<String, Value>) -> Result<Se
     let mut merged = current.clone();
     // One field at a time: whatever is wrong then is this field.
     for (field, value) in change {
-        merged = with_field(&merged, &field, value).map_err(|message| Refusal {
-            message,
+        merged = with_field(&merged, &field, value).map_err(|error| Refusal {
+            message: error.to_string(),
             field: Some(field),
         })?;
     }
     Ok(merged)
 }
 
-fn with_field(current: &Settings, field: &str, value: Value) -> Result<Settings, String> {
-    let wrong = |error: serde_json::Error| error.to_string();
-    let mut fields = serde_json::to_value(current).map_err(wrong)?;
+/// Why a field cannot have a value.
+#[derive(Debug, thiserror::Error)]
+enum FieldError {
+    #[error("there is no setting `{0}`")]
+    Unknown(String),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Value(#[from] serde_path_to_error::Error<serde_json::Error>),
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+}
+
+fn with_field(current: &Settings, field: &str, value: Value) -> Result<Settings, FieldError> {
+    let mut fields = serde_json::to_value(current)?;
     let Some(place) = fields.get_mut(field) else {
-        return Err(format!("there is no setting `{field}`"));
+        return Err(FieldError::Unknown(field.to_owned()));
     };
     *place = value;
-    let changed: Settings = serde_path_to_error::deserialize(fields).map_err(|error| {
-        let path = error.path().to_string();
-        format!("{path}: {}", error.into_inner())
-    })?;
-    changed.check().map_err(|error| error.to_string())?;
+    let changed: Settings = serde_path_to_error::deserialize(fields)?;
+    changed.check()?;
     Ok(changed)
 }
 

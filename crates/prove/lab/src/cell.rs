@@ -99,7 +99,8 @@ pub(crate) fn run_believing(plan: &CellPlan<'_>, priors: Priors) -> (Vec<Record>
 pub(crate) fn run_trace(
     trace: &Arc<Trace>,
     workers: &[WorkerPlan],
-    (mode, speed): (Contestant, f64),
+    mode: Contestant,
+    speed: f64,
     seed: u64,
 ) -> RawCell {
     let window = Window {

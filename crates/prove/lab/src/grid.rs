@@ -266,7 +266,7 @@ pub fn replay(plan: &ReplayPlan, pace: &Pace<'_>) -> Vec<Measured> {
             label: mode.name().to_owned(),
             weight: 1.0,
             run: move || {
-                let run = run_trace(&plan.trace, workers, (mode, plan.speed), plan.seed);
+                let run = run_trace(&plan.trace, workers, mode, plan.speed, plan.seed);
                 Measured::new(mode.name(), None, &[run])
             },
         })

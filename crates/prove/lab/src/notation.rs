@@ -1,6 +1,25 @@
 //! Parses levels, times and speeds as users write them.
 
-use std::time::Duration;
+use std::time::{Duration, TryFromFloatSecsError};
+
+/// Why a text is not what it should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotationError {
+    #[error("`{0}` is not a number of conversations")]
+    Level(String),
+    #[error("`{0}` has no step; write it as in 60..180:20")]
+    NoStep(String),
+    #[error("`{0}` is a reversed range")]
+    Reversed(String),
+    #[error("`{0}` is not one of ms, s, m, h")]
+    Unit(String),
+    #[error("`{0}` is not a time such as 90s")]
+    Time(String),
+    #[error(transparent)]
+    Duration(#[from] TryFromFloatSecsError),
+    #[error("expected a number above 0")]
+    Speed,
+}
 
 /// Load levels in the order in which they were given. A type of its own, because clap takes
 /// a plain vector for an option that may be repeated.
@@ -8,23 +27,23 @@ use std::time::Duration;
 pub struct Levels(pub Vec<u32>);
 
 /// Single levels and ranges: `60,80`, `60..180:20`.
-pub fn levels(text: &str) -> Result<Levels, String> {
+pub fn levels(text: &str) -> Result<Levels, NotationError> {
     let mut levels = Vec::new();
     for part in text.split(',') {
         let number = |text: &str| match text.trim().parse::<u32>() {
             Ok(number) if number > 0 => Ok(number),
-            Ok(_) | Err(_) => Err(format!("`{text}` is not a number of conversations")),
+            Ok(_) | Err(_) => Err(NotationError::Level(text.to_owned())),
         };
         let Some((first, rest)) = part.split_once("..") else {
             levels.push(number(part)?);
             continue;
         };
         let Some((last, step)) = rest.split_once(':') else {
-            return Err(format!("`{part}` has no step; write it as in 60..180:20"));
+            return Err(NotationError::NoStep(part.to_owned()));
         };
         let (first, last, step) = (number(first)?, number(last)?, number(step)?);
         if first > last {
-            return Err(format!("`{part}` is a reversed range"));
+            return Err(NotationError::Reversed(part.to_owned()));
         }
         levels.extend((first..=last).step_by(step as usize));
     }
@@ -32,7 +51,7 @@ pub fn levels(text: &str) -> Result<Levels, String> {
 }
 
 /// `90`, `90s`, `1.5m`, `250ms`, `2h`.
-pub fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, NotationError> {
     let end = text
         .find(|character: char| character.is_ascii_alphabetic())
         .unwrap_or(text.len());
@@ -42,20 +61,20 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "" | "s" => 1.0,
         "m" => 60.0,
         "h" => 3600.0,
-        _ => return Err(format!("`{unit}` is not one of ms, s, m, h")),
+        _ => return Err(NotationError::Unit(unit.to_owned())),
     };
     let number: f64 = number
         .trim()
         .parse()
-        .map_err(|_| format!("`{text}` is not a time such as 90s"))?;
-    Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
+        .map_err(|_| NotationError::Time(text.to_owned()))?;
+    Ok(Duration::try_from_secs_f64(number * seconds)?)
 }
 
 /// A factor by which time runs faster.
-pub fn speed(text: &str) -> Result<f64, String> {
+pub fn speed(text: &str) -> Result<f64, NotationError> {
     match text.parse::<f64>() {
         Ok(speed) if speed.is_finite() && speed > 0.0 => Ok(speed),
-        Ok(_) | Err(_) => Err("expected a number above 0".to_owned()),
+        Ok(_) | Err(_) => Err(NotationError::Speed),
     }
 }
 
@@ -79,7 +98,10 @@ mod tests {
             ("80..60:10", "reversed"),
             ("60..180:0", "not a number"),
         ] {
-            assert!(levels(text).unwrap_err().contains(part), "{text}");
+            assert!(
+                levels(text).unwrap_err().to_string().contains(part),
+                "{text}"
+            );
         }
     }
 

@@ -2,7 +2,7 @@
 
 use engine::sim::{PUBLISHED_PROFILE, Profile, ProfileError};
 
-use crate::workload::{Workload, WorkloadError};
+use crate::workload::{Unfit, Workload, WorkloadError};
 
 /// A load and a fleet that are known to fit each other.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub enum SettingError {
     #[error(transparent)]
     Profile(#[from] ProfileError),
     #[error("workload `{workload}`: {problem}")]
-    Unfit { workload: String, problem: String },
+    Unfit { workload: String, problem: Unfit },
 }
 
 impl SettingError {

@@ -53,10 +53,25 @@ pub enum TraceError {
         line: usize,
         source: serde_json::Error,
     },
-    #[error("line {line} of the trace: {detail}")]
-    Invalid { line: usize, detail: String },
+    #[error("line {line} of the trace: {fault}")]
+    Invalid { line: usize, fault: LineFault },
     #[error("the trace has no requests")]
     Empty,
+}
+
+/// What is wrong with a line of a trace.
+#[derive(Debug, thiserror::Error)]
+pub enum LineFault {
+    #[error("input_length is 0")]
+    NoInput,
+    #[error("{ids} hash_ids cover {covered} tokens, but input_length is {input}")]
+    TooFewIds {
+        ids: usize,
+        covered: usize,
+        input: usize,
+    },
+    #[error("{field} {value} is not a time")]
+    NotATime { field: &'static str, value: f64 },
 }
 
 /// A line as it is written.
@@ -92,9 +107,9 @@ impl Trace {
                 line: number,
                 source,
             })?;
-            let invalid = |detail: String| TraceError::Invalid {
+            let invalid = |fault| TraceError::Invalid {
                 line: number,
-                detail,
+                fault,
             };
             let recorded = milliseconds("timestamp", line.timestamp).map_err(invalid)?;
             let delay = milliseconds("delay", line.delay).map_err(invalid)?;
@@ -152,17 +167,17 @@ impl Trace {
 }
 
 impl Row {
-    fn new(line: Line) -> Result<Self, String> {
+    fn new(line: Line) -> Result<Self, LineFault> {
         let held = line.hash_ids.len() * BLOCK_TOKENS;
         if line.input_length == 0 {
-            return Err("input_length is 0".to_owned());
+            return Err(LineFault::NoInput);
         }
         if held < line.input_length {
-            return Err(format!(
-                "{} hash_ids cover {held} tokens, but input_length is {}",
-                line.hash_ids.len(),
-                line.input_length
-            ));
+            return Err(LineFault::TooFewIds {
+                ids: line.hash_ids.len(),
+                covered: held,
+                input: line.input_length,
+            });
         }
         Ok(Self {
             arrival: None,
@@ -175,11 +190,11 @@ impl Row {
     }
 }
 
-fn milliseconds(field: &str, value: Option<f64>) -> Result<Option<Duration>, String> {
+fn milliseconds(field: &'static str, value: Option<f64>) -> Result<Option<Duration>, LineFault> {
     let Some(value) = value else { return Ok(None) };
     Duration::try_from_secs_f64(value / 1000.0)
         .map(Some)
-        .map_err(|_| format!("{field} {value} is not a time"))
+        .map_err(|_| LineFault::NotATime { field, value })
 }
 
 #[cfg(test)]

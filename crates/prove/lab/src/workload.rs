@@ -96,8 +96,54 @@ pub enum WorkloadError {
         name: String,
         source: Box<toml::de::Error>,
     },
-    #[error("workload `{name}`: {detail}")]
-    Invalid { name: String, detail: String },
+    #[error("workload `{name}`: {fault}")]
+    Invalid { name: String, fault: WorkloadFault },
+}
+
+/// What is wrong with the text of a workload.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadFault {
+    #[error("max_tokens is 0 or think_time_s is a reversed range")]
+    Script,
+    #[error("starters are either `unique = true` or a `pool` of at least 1")]
+    Starters,
+    #[error("greedy.max_tokens is 0")]
+    Greedy,
+    #[error("a change is one of `dies`, `returns` and `speed`")]
+    Change,
+    #[error("{key}: [{least}, {most}] is not a range of at least 1")]
+    Range {
+        key: &'static str,
+        least: u32,
+        most: u32,
+    },
+    #[error("{key}: {value} is not a time")]
+    Time { key: &'static str, value: f64 },
+    #[error("{key}: {value} is not above 0")]
+    NotPositive { key: &'static str, value: f64 },
+}
+
+/// Why a workload cannot run where it is meant to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    #[error("it names worker {missing}, but there are {workers}")]
+    NoWorker { missing: usize, workers: u32 },
+    #[error("{slots} slots do not fit into a step of {tokens} tokens")]
+    Slots { slots: u32, tokens: u32 },
+    #[error(
+        "a conversation of {longest} tokens fits neither {context} tokens of context nor {blocks} \
+         blocks"
+    )]
+    Conversation {
+        longest: usize,
+        context: u32,
+        blocks: u32,
+    },
+    #[error("`{workload}` has {what}, which only virtual sweeps have")]
+    OnlyVirtual {
+        workload: String,
+        what: &'static str,
+    },
 }
 
 impl Workload {
@@ -126,7 +172,7 @@ impl Workload {
     }
 
     /// Whether it can run on a live server, which has workers of its own.
-    pub fn check_live(&self) -> Result<(), String> {
+    pub fn check_live(&self) -> Result<(), Unfit> {
         let zipf = matches!(
             self.script.starters,
             Starters::Shared {
@@ -134,7 +180,7 @@ impl Workload {
                 ..
             }
         );
-        let problem = if zipf {
+        let what = if zipf {
             "starters of unequal popularity"
         } else if !self.changes.is_empty() || !self.differences.is_empty() {
             "workers that differ or change"
@@ -147,10 +193,10 @@ impl Workload {
         } else {
             return Ok(());
         };
-        Err(format!(
-            "`{}` has {problem}, which only virtual sweeps have",
-            self.name
-        ))
+        Err(Unfit::OnlyVirtual {
+            workload: self.name.clone(),
+            what,
+        })
     }
 
     /// A workload from a file; its name is the file's.
@@ -169,9 +215,9 @@ impl Workload {
             name: name.to_owned(),
             source: Box::new(source),
         })?;
-        Self::resolve(name, file).map_err(|detail| WorkloadError::Invalid {
+        Self::resolve(name, file).map_err(|fault| WorkloadError::Invalid {
             name: name.to_owned(),
-            detail,
+            fault,
         })
     }
 
@@ -193,30 +239,27 @@ impl Workload {
     }
 
     /// Whether it can run on so many workers of that kind.
-    pub fn check(&self, profile: &Profile, workers: u32) -> Result<(), String> {
+    pub fn check(&self, profile: &Profile, workers: u32) -> Result<(), Unfit> {
         let named = self.changes.iter().map(|change| change.worker);
         let named = named.chain(self.differences.iter().map(|one| one.worker));
         if let Some(missing) = named.into_iter().find(|&worker| worker >= workers as usize) {
-            return Err(format!(
-                "it names worker {missing}, but there are {workers}"
-            ));
+            return Err(Unfit::NoWorker { missing, workers });
         }
         for plan in self.fleet(profile, workers) {
             let limits = plan.limits();
             if limits.slots == 0 || limits.slots > limits.max_step_tokens {
                 let (slots, tokens) = (limits.slots, limits.max_step_tokens);
-                return Err(format!(
-                    "{slots} slots do not fit into a step of {tokens} tokens"
-                ));
+                return Err(Unfit::Slots { slots, tokens });
             }
             let longest = self.longest_tokens();
             if longest > limits.max_context_tokens as usize
                 || limits.blocks_for(longest) > limits.total_blocks as usize
             {
-                return Err(format!(
-                    "a conversation of {longest} tokens fits neither {} tokens of context nor {} blocks",
-                    limits.max_context_tokens, limits.total_blocks
-                ));
+                return Err(Unfit::Conversation {
+                    longest,
+                    context: limits.max_context_tokens,
+                    blocks: limits.total_blocks,
+                });
             }
         }
         Ok(())
@@ -232,7 +275,7 @@ impl Workload {
         said.max(greedy) as usize
     }
 
-    fn resolve(name: &str, file: File) -> Result<Self, String> {
+    fn resolve(name: &str, file: File) -> Result<Self, WorkloadFault> {
         let conversations = file.conversations;
         let think_time = conversations.think_time_s.unwrap_or([0.0, 0.0]);
         let script = Script {
@@ -245,7 +288,7 @@ impl Workload {
             max_tokens: conversations.max_tokens,
         };
         if script.max_tokens == 0 || think_time[0] > think_time[1] {
-            return Err("max_tokens is 0 or think_time_s is a reversed range".to_owned());
+            return Err(WorkloadFault::Script);
         }
         let bursts = file.bursts.iter().map(|burst| {
             let begin = Moment::ZERO + seconds("bursts.at_s", burst.at_s)?;
@@ -278,16 +321,16 @@ impl Workload {
             script,
             text_limit: conversations.text_limit.map(|limit| limit as usize),
             starts_per_second: conversations.starts_per_second.unwrap_or(0.0).max(0.0),
-            bursts: bursts.collect::<Result<_, String>>()?,
-            changes: changes.collect::<Result<_, String>>()?,
+            bursts: bursts.collect::<Result<_, WorkloadFault>>()?,
+            changes: changes.collect::<Result<_, WorkloadFault>>()?,
             greedy,
             cache_blocks: file.cache_blocks,
-            differences: differences.collect::<Result<_, String>>()?,
+            differences: differences.collect::<Result<_, WorkloadFault>>()?,
         })
     }
 }
 
-fn starters(starters: &file::Starters) -> Result<Starters, String> {
+fn starters(starters: &file::Starters) -> Result<Starters, WorkloadFault> {
     match (starters.unique, starters.pool, starters.zipf) {
         (true, None, None) => Ok(Starters::Unique),
         (false, Some(pool), zipf) if pool > 0 => Ok(Starters::Shared {
@@ -299,13 +342,13 @@ fn starters(starters: &file::Starters) -> Result<Starters, String> {
                 },
             },
         }),
-        _ => Err("starters are either `unique = true` or a `pool` of at least 1".to_owned()),
+        _ => Err(WorkloadFault::Starters),
     }
 }
 
-fn greedy(greedy: &file::Greedy) -> Result<GreedyPlan, String> {
+fn greedy(greedy: &file::Greedy) -> Result<GreedyPlan, WorkloadFault> {
     if greedy.max_tokens == 0 {
-        return Err("greedy.max_tokens is 0".to_owned());
+        return Err(WorkloadFault::Greedy);
     }
     Ok(GreedyPlan {
         requests: greedy.requests,
@@ -315,32 +358,30 @@ fn greedy(greedy: &file::Greedy) -> Result<GreedyPlan, String> {
     })
 }
 
-fn change_kind(change: &file::Change) -> Result<ChangeKind, String> {
+fn change_kind(change: &file::Change) -> Result<ChangeKind, WorkloadFault> {
     match (change.dies, change.returns, change.speed) {
         (true, false, None) => Ok(ChangeKind::Dies),
         (false, true, None) => Ok(ChangeKind::Returns),
         (false, false, Some(speed)) => Ok(ChangeKind::Speed(positive("changes.speed", speed)?)),
-        _ => Err("a change is one of `dies`, `returns` and `speed`".to_owned()),
+        _ => Err(WorkloadFault::Change),
     }
 }
 
-fn range(key: &str, [least, most]: [u32; 2]) -> Result<RangeInclusive<u32>, String> {
+fn range(key: &'static str, [least, most]: [u32; 2]) -> Result<RangeInclusive<u32>, WorkloadFault> {
     if least == 0 || least > most {
-        return Err(format!(
-            "{key}: [{least}, {most}] is not a range of at least 1"
-        ));
+        return Err(WorkloadFault::Range { key, least, most });
     }
     Ok(least..=most)
 }
 
-fn seconds(key: &str, value: f64) -> Result<Duration, String> {
-    Duration::try_from_secs_f64(value).map_err(|_| format!("{key}: {value} is not a time"))
+fn seconds(key: &'static str, value: f64) -> Result<Duration, WorkloadFault> {
+    Duration::try_from_secs_f64(value).map_err(|_| WorkloadFault::Time { key, value })
 }
 
-fn positive(key: &str, value: f64) -> Result<f64, String> {
+fn positive(key: &'static str, value: f64) -> Result<f64, WorkloadFault> {
     if value.is_finite() && value > 0.0 {
         Ok(value)
     } else {
-        Err(format!("{key}: {value} is not above 0"))
+        Err(WorkloadFault::NotPositive { key, value })
     }
 }

@@ -32,22 +32,35 @@ pub struct LoadMetrics {
 
 #[derive(Debug)]
 struct TypeCells {
-    ttft: (Summary, Histogram),
-    tpot: (Summary, Histogram),
-    itl: (Summary, Histogram),
-    e2e: (Summary, Histogram),
+    ttft: Times,
+    tpot: Times,
+    itl: Times,
+    e2e: Times,
     success: Counter,
     error: Counter,
+}
+
+/// One kind of time: recent percentiles, and the distribution of all.
+#[derive(Debug)]
+struct Times {
+    summary: Summary,
+    histogram: Histogram,
+}
+
+impl Times {
+    fn observe(&self, now: Duration, value: Duration, count: u64) {
+        let seconds = value.as_secs_f64();
+        self.summary.observe_many(now, seconds, count);
+        self.histogram.observe_many(seconds, count);
+    }
 }
 
 impl TypeCells {
     fn new(registry: &Registry, turn_type: TurnType) -> Self {
         let labels = &[turn_type.name()];
-        let both = |summary, histogram| {
-            (
-                registry.summary(summary, labels),
-                registry.histogram(histogram, labels),
-            )
+        let both = |summary, histogram| Times {
+            summary: registry.summary(summary, labels),
+            histogram: registry.histogram(histogram, labels),
         };
         let requests = |status| {
             let labels = &[turn_type.name(), status];
@@ -115,7 +128,7 @@ impl LoadMetrics {
         let cells = &self.by_type[turn_type as usize].itl;
         for (at, gap) in gaps {
             let each = gap.per_token();
-            observe(cells, *at - Moment::ZERO, each, u64::from(gap.tokens));
+            cells.observe(*at - Moment::ZERO, each, u64::from(gap.tokens));
         }
         self.output_tokens.add(tokens);
     }
@@ -140,14 +153,15 @@ impl LoadMetrics {
         }
         if let Some(tpot) = answer.tpot {
             self.tpot_all.observe(now, tpot.as_secs_f64());
-            observe(&cells.tpot, now, tpot, 1);
+            cells.tpot.observe(now, tpot, 1);
         }
         if heard.gaps == 0 {
             for gap in &answer.gaps {
-                observe(&cells.itl, now, gap.per_token(), u64::from(gap.tokens));
+                let tokens = u64::from(gap.tokens);
+                cells.itl.observe(now, gap.per_token(), tokens);
             }
         }
-        observe(&cells.e2e, now, answer.e2e, 1);
+        cells.e2e.observe(now, answer.e2e, 1);
         if !heard.prompt {
             self.prompt(&answer.usage);
         }
@@ -157,7 +171,7 @@ impl LoadMetrics {
 
     fn ttft(&self, now: Duration, ttft: Duration, turn_type: TurnType) {
         self.ttft_all.observe(now, ttft.as_secs_f64());
-        observe(&self.by_type[turn_type as usize].ttft, now, ttft, 1);
+        self.by_type[turn_type as usize].ttft.observe(now, ttft, 1);
     }
 
     fn prompt(&self, usage: &Usage) {
@@ -171,9 +185,4 @@ impl LoadMetrics {
         let metric = &catalog::LOADGEN_CONVERSATIONS_TOTAL;
         self.registry.counter(metric, &[status]).inc();
     }
-}
-
-fn observe(cells: &(Summary, Histogram), now: Duration, value: Duration, count: u64) {
-    cells.0.observe_many(now, value.as_secs_f64(), count);
-    cells.1.observe_many(value.as_secs_f64(), count);
 }

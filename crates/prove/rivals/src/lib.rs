@@ -18,6 +18,7 @@
 pub mod rule;
 pub mod table;
 
+use anyhow::anyhow;
 use lab::Contestant;
 use router::{BlockWeights, Mode, Policy};
 
@@ -58,14 +59,14 @@ pub fn everyone() -> Vec<Contestant> {
 }
 
 /// A rival or one of the router's modes, by name.
-pub fn contestant(name: &str) -> Result<Contestant, String> {
+pub fn contestant(name: &str) -> anyhow::Result<Contestant> {
     if let Some(rival) = all().find(|rival| rival.name() == name) {
         return Ok(rival);
     }
     let known = || all().map(|rival| rival.name()).collect::<Vec<_>>();
     name.parse::<Mode>()
         .map(Contestant::from)
-        .map_err(|error| format!("{error}, or a rival: {}", known().join(", ")))
+        .map_err(|error| anyhow!("{error}, or a rival: {}", known().join(", ")))
 }
 
 #[cfg(test)]
@@ -85,7 +86,7 @@ mod tests {
                 "{mode}"
             );
         }
-        let error = contestant("best").unwrap_err();
+        let error = contestant("best").unwrap_err().to_string();
         assert!(error.ends_with("or a rival: smg, aibrix, llm-d, lmetric, lpwl, dynamo, chwbl"));
     }
 }

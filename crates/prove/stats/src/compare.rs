@@ -122,8 +122,17 @@ pub enum MeasurementsError {
         name: String,
         known: Vec<&'static str>,
     },
-    #[error("measurements, line {line}: {detail}")]
-    Malformed { line: usize, detail: String },
+    #[error("measurements, line {line}: {fault}")]
+    Malformed { line: usize, fault: RowFault },
+}
+
+/// What is wrong with a line of measurements.
+#[derive(Debug, thiserror::Error)]
+pub enum RowFault {
+    #[error("there is no {0}")]
+    Missing(&'static str),
+    #[error("{column}: `{text}` is not a number")]
+    NotANumber { column: &'static str, text: String },
 }
 
 /// A sweep beside measurements.
@@ -170,9 +179,9 @@ impl Measurements {
         let (_, header) = lines.next().unwrap_or_default();
         let columns: Vec<&str> = header.split(',').collect();
         let rows = lines.map(|(index, line)| {
-            Row::parse(&columns, line).map_err(|detail| MeasurementsError::Malformed {
+            Row::parse(&columns, line).map_err(|fault| MeasurementsError::Malformed {
                 line: index + 1,
-                detail,
+                fault,
             })
         });
         Ok(Self {
@@ -205,17 +214,20 @@ impl Measurements {
 }
 
 impl Row {
-    fn parse(columns: &[&str], line: &str) -> Result<Self, String> {
+    fn parse(columns: &[&str], line: &str) -> Result<Self, RowFault> {
         let fields: Vec<&str> = line.split(',').collect();
-        let field = |name: &str| {
+        let field = |name: &'static str| {
             let index = columns.iter().position(|column| *column == name);
             let field = index.and_then(|index| fields.get(index).copied());
-            field.ok_or_else(|| format!("there is no {name}"))
+            field.ok_or(RowFault::Missing(name))
         };
-        let number = |name: &str| -> Result<f64, String> {
-            let text = field(name)?;
+        let number = |column: &'static str| {
+            let text = field(column)?;
             let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-            number.ok_or_else(|| format!("{name}: `{text}` is not a number"))
+            number.ok_or_else(|| RowFault::NotANumber {
+                column,
+                text: text.to_owned(),
+            })
         };
         let figures = METRICS.iter().map(|metric| number(metric.name));
         Ok(Self {

@@ -99,15 +99,34 @@ fn there_and_back(plan: Cells<'_>, repeat: u32) -> Vec<CellName> {
     cells
 }
 
-impl FromStr for Order {
-    type Err = String;
+/// A name that is none of those known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no {what} `{name}`; available: {}", known.join(", "))]
+pub struct UnknownName {
+    pub what: &'static str,
+    pub name: String,
+    pub known: Vec<&'static str>,
+}
 
-    fn from_str(name: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|(known, _)| *known == name);
-        found.map(|&(_, order)| order).ok_or_else(|| {
-            let known = Self::ALL.map(|(name, _)| name).join(", ");
-            format!("no order `{name}`; available: {known}")
-        })
+/// The one of `all` that has the name.
+pub(crate) fn named<T: Copy>(
+    what: &'static str,
+    name: &str,
+    all: &[(&'static str, T)],
+) -> Result<T, UnknownName> {
+    let found = all.iter().find(|(known, _)| *known == name);
+    found.map(|&(_, one)| one).ok_or_else(|| UnknownName {
+        what,
+        name: name.to_owned(),
+        known: all.iter().map(|(known, _)| *known).collect(),
+    })
+}
+
+impl FromStr for Order {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        named("order", name, &Self::ALL)
     }
 }
 

@@ -138,6 +138,13 @@ impl Connector {
     }
 }
 
+/// An open connection to a worker.
+struct Wires {
+    client: WorkerClient<Channel>,
+    inbound: Streaming<wire::FromWorker>,
+    to_worker: mpsc::Sender<wire::FromFrontend>,
+}
+
 struct Keeper {
     inner: Arc<Inner>,
     address: String,
@@ -214,8 +221,12 @@ impl Keeper {
         let fits = registration.check(&inner.expected);
         fits.map_err(|mismatch| AttachError::Refused(mismatch.to_string()))?;
         let lease = welcome.lease.unwrap_or_default();
-        self.join(registration, lease, (client, inbound, to_worker))
-            .await
+        let wires = Wires {
+            client,
+            inbound,
+            to_worker,
+        };
+        self.join(registration, lease, wires).await
     }
 
     /// Listens to the worker's events, and only then announces it.
@@ -223,12 +234,13 @@ impl Keeper {
         &self,
         registration: Registration,
         lease: wire::Lease,
-        (client, inbound, to_worker): (
-            WorkerClient<Channel>,
-            Streaming<wire::FromWorker>,
-            mpsc::Sender<wire::FromFrontend>,
-        ),
+        wires: Wires,
     ) -> Result<Session, AttachError> {
+        let Wires {
+            client,
+            inbound,
+            to_worker,
+        } = wires;
         let inner = &self.inner;
         let gone = CancellationToken::new();
         let (publisher, feed) = feed(inner.clock);
@@ -311,8 +323,7 @@ impl Keeper {
                 inner.tasks.spawn(task);
             }
             EventAddress::Zmq { publish, replay } => {
-                let sockets = (publish.as_str(), replay.as_str());
-                let task = zmq::listen(sockets, &topic, inlet, gone.clone()).await?;
+                let task = zmq::listen(publish, replay, &topic, inlet, gone.clone()).await?;
                 inner.tasks.spawn(task);
             }
         }

@@ -46,26 +46,40 @@ pub fn document(version: &str, router_modes: &[&str]) -> Value {
 fn generation_paths() -> Value {
     json!({
         "/v1/chat/completions": {
-            "post": generation(
-                "createChatCompletion",
-                "Answers a conversation",
-                "ChatRequest",
-                ("ChatCompletion", "ChatCompletionChunk"),
-            )
+            "post": generation(&Generation {
+                id: "createChatCompletion",
+                summary: "Answers a conversation",
+                request: "ChatRequest",
+                whole: "ChatCompletion",
+                event: "ChatCompletionChunk",
+            })
         },
         "/v1/completions": {
-            "post": generation(
-                "createCompletion",
-                "Continues one or more prompts",
-                "CompletionRequest",
-                ("Completion", "Completion"),
-            )
+            "post": generation(&Generation {
+                id: "createCompletion",
+                summary: "Continues one or more prompts",
+                request: "CompletionRequest",
+                whole: "Completion",
+                event: "Completion",
+            })
         }
     })
 }
 
-fn generation(id: &str, summary: &str, request: &str, (whole, event): (&str, &str)) -> Value {
-    let mut operation = operation(id, summary, &[400, 401, 404, 413, 415, 429, 500, 503]);
+/// What differs between the two ways to ask for text; types by the names of their schemas.
+struct Generation {
+    id: &'static str,
+    summary: &'static str,
+    request: &'static str,
+    /// An answer in one piece.
+    whole: &'static str,
+    /// One event of a stream.
+    event: &'static str,
+}
+
+fn generation(of: &Generation) -> Value {
+    let Generation { whole, event, .. } = of;
+    let mut operation = operation(of.id, of.summary, &[400, 401, 404, 413, 415, 429, 500, 503]);
     operation["parameters"] = json!([
         header("X-Request-ID", "Names the request; echoed in the answer"),
         header("X-Session-ID", "Names the conversation"),
@@ -74,7 +88,7 @@ fn generation(id: &str, summary: &str, request: &str, (whole, event): (&str, &st
             "Names the conversation, for clients that send this one"
         ),
     ]);
-    operation["requestBody"] = body(request);
+    operation["requestBody"] = body(of.request);
     operation["responses"]["200"] = json!({
         "description": "The answer: whole, or as server-sent events that end with `[DONE]`",
         "headers": { "X-Request-ID": { "schema": { "type": "string" } } },

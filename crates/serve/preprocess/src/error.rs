@@ -1,6 +1,9 @@
 //! Why a model could not be loaded, and why a request could not be prepared.
 
 use std::path::PathBuf;
+use std::string::FromUtf8Error;
+
+use minijinja::ErrorKind;
 
 /// Why a model's folder is of no use. Names the file.
 #[derive(Debug, thiserror::Error)]
@@ -13,11 +16,49 @@ pub enum LoadError {
     #[error("{} is not valid JSON: {reason}", path.display())]
     Json { path: PathBuf, reason: String },
     #[error("{} has no usable tokenizer: {reason}", path.display())]
-    Tokenizer { path: PathBuf, reason: String },
+    Tokenizer {
+        path: PathBuf,
+        reason: TokenizerFault,
+    },
     #[error("the chat template in {} does not compile: {reason}", path.display())]
-    Template { path: PathBuf, reason: String },
+    Template {
+        path: PathBuf,
+        reason: TemplateFault,
+    },
     #[error("no chat template in {}: neither tokenizer_config.json nor chat_template.jinja has one", folder.display())]
     NoTemplate { folder: PathBuf },
+}
+
+/// What is wrong with a tokenizer.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenizerFault {
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("{0}")]
+    Library(tokenizers::Error),
+    #[error("its special token `{0}` is not in its vocabulary")]
+    NoToken(String),
+}
+
+/// What is wrong with a chat template.
+#[derive(Debug, thiserror::Error)]
+pub enum TemplateFault {
+    #[error("it has no chat template")]
+    Missing,
+    #[error(transparent)]
+    NotUtf8(#[from] FromUtf8Error),
+    #[error("{}", describe(.0))]
+    Syntax(minijinja::Error),
+}
+
+/// What went wrong, without the file name that means nothing to a client.
+pub(crate) fn describe(error: &minijinja::Error) -> String {
+    match (error.detail(), error.kind()) {
+        // The message of `raise_exception` speaks for itself.
+        (Some(detail), ErrorKind::InvalidOperation) => detail.to_owned(),
+        (Some(detail), kind) => format!("{kind}: {detail}"),
+        (None, kind) => kind.to_string(),
+    }
 }
 
 /// Why a well-formed request cannot be served by this model. All of them are the client's.

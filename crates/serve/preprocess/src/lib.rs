@@ -29,7 +29,7 @@ pub mod text_stream;
 pub mod tokenizer;
 
 pub use corpus::{Article, articles};
-pub use error::{LoadError, PrepareError};
+pub use error::{LoadError, PrepareError, TemplateFault, TokenizerFault};
 pub use piece_cache::CacheStats;
 pub use prepare::{Prepared, PreprocessConfig, Preprocessor, Vocabulary};
 pub use text_stream::TextStream;

@@ -21,7 +21,7 @@ use minijinja::{Environment, Error, ErrorKind, Value, context};
 use openai::Message;
 
 pub use self::calendar::strftime;
-use crate::error::PrepareError;
+use crate::error::{PrepareError, TemplateFault, describe};
 
 /// The embedded model's template: Llama 3's format.
 pub const EMBEDDED: &str = "\
@@ -54,7 +54,7 @@ impl ChatTemplate {
         bos: &str,
         eos: &str,
         clock: fn() -> SystemTime,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, TemplateFault> {
         let mut environment = Environment::new();
         environment.set_trim_blocks(true);
         environment.set_lstrip_blocks(true);
@@ -67,7 +67,7 @@ impl ChatTemplate {
         });
         environment
             .add_template_owned(NAME, without_generation_marks(source))
-            .map_err(|error| describe(&error))?;
+            .map_err(TemplateFault::Syntax)?;
         Ok(Self {
             environment,
             bos: bos.to_owned(),
@@ -139,14 +139,4 @@ fn without_generation_marks(source: &str) -> String {
         }
     }
     source
-}
-
-/// What went wrong, without the file name that means nothing to a client.
-fn describe(error: &Error) -> String {
-    match (error.detail(), error.kind()) {
-        // The message of `raise_exception` speaks for itself.
-        (Some(detail), ErrorKind::InvalidOperation) => detail.to_owned(),
-        (Some(detail), kind) => format!("{kind}: {detail}"),
-        (None, kind) => kind.to_string(),
-    }
 }

@@ -200,11 +200,8 @@ impl Learner {
         }
         let (alone, growth) = self.step();
         let step = (alone + growth * f64::from(seen.in_flight)).max(SHORTEST_STEP_SECONDS);
-        let sample = (
-            seen.work_tokens as f64 / step,
-            seen.after.as_secs_f64() / step,
-        );
-        self.prefill.observe(sample, 1.0, now);
+        let (work, after) = (seen.work_tokens as f64, seen.after.as_secs_f64());
+        self.prefill.observe(work / step, after / step, 1.0, now);
         self.sampled = Some(now);
     }
 
@@ -219,7 +216,7 @@ impl Learner {
         // All requests of a worker see the same steps: together they are one witness.
         let weight = 1.0 / during.in_flight.max(1.0);
         self.decode
-            .observe((others, seconds / f64::from(tokens)), weight, now);
+            .observe(others, seconds / f64::from(tokens), weight, now);
         self.sampled = Some(now);
     }
 

@@ -237,7 +237,7 @@ impl Queue {
         let mut passed = std::mem::take(&mut self.passed);
         let chosen = self.classes_in_turn().into_iter().find_map(|class| {
             passed.clear();
-            self.choose(class, worker, (&mut is_home, &mut passed))
+            self.choose(class, worker, &mut is_home, &mut passed)
         });
         let taken = chosen.and_then(|number| {
             for passed in &passed {
@@ -353,7 +353,8 @@ impl Queue {
         &self,
         class: Class,
         worker: WorkerId,
-        (is_home, passed): (&mut impl FnMut(&Waiting) -> bool, &mut Vec<u64>),
+        is_home: &mut impl FnMut(&Waiting) -> bool,
+        passed: &mut Vec<u64>,
     ) -> Option<u64> {
         let rank = self.ranks.get(&class)?;
         let typical = (self.expected_output as u64).max(1);

@@ -115,7 +115,7 @@ impl Router {
             }
             Placed::Waiting(ticket) => {
                 let deadline = query.deadline;
-                let turn = waiters.enter(self, (ticket, deadline));
+                let turn = waiters.enter(self, ticket, deadline);
                 let displaced = guarded.displace(began);
                 drop(guarded);
                 for bound in displaced {

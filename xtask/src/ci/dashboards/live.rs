@@ -172,9 +172,7 @@ fn ask_until_answered(prometheus: &Prometheus, questions: &[Question]) -> anyhow
         faults.clear();
         open.retain(|question| {
             let answer = prometheus.query(&question.expression);
-            let verdict = answer
-                .map_err(|error| error.to_string())
-                .and_then(|series| judge(question, &series));
+            let verdict = answer.and_then(|series| judge(question, &series));
             verdict
                 .map_err(|fault| {
                     faults.push(format!(
@@ -191,21 +189,21 @@ fn ask_until_answered(prometheus: &Prometheus, questions: &[Question]) -> anyhow
     bail!("{} queries fail:\n{}", faults.len(), faults.join("\n"))
 }
 
-fn judge(question: &Question, series: &[Value]) -> Result<(), String> {
+fn judge(question: &Question, series: &[Value]) -> anyhow::Result<()> {
     match (question.expected, series.is_empty()) {
         (Expected::Nothing, true) => return Ok(()),
-        (Expected::Nothing, false) => return Err("finds a series and should not".to_owned()),
-        (Expected::Numbers | Expected::Series, true) => return Err("finds nothing".to_owned()),
+        (Expected::Nothing, false) => bail!("finds a series and should not"),
+        (Expected::Numbers | Expected::Series, true) => bail!("finds nothing"),
         (Expected::Numbers | Expected::Series, false) => {}
     }
     for label in &question.labels {
         if let Some(without) = series.iter().find(|one| one["metric"][label].is_null()) {
-            return Err(format!("no label `{label}` in {}", without["metric"]));
+            bail!("no label `{label}` in {}", without["metric"]);
         }
     }
     let is_number = |one: &Value| text(&one["value"][1]).parse().is_ok_and(f64::is_finite);
     if question.expected == Expected::Numbers && !series.iter().any(is_number) {
-        return Err("finds no number".to_owned());
+        bail!("finds no number");
     }
     Ok(())
 }
@@ -318,7 +316,7 @@ mod tests {
             let series: Vec<Value> = series.iter().copied().cloned().collect();
             judge(&question(expected, labels), &series)
                 .err()
-                .unwrap_or_default()
+                .map_or_else(String::new, |fault| fault.to_string())
         };
         assert_eq!(check(Expected::Numbers, &["pod"], &[&nan, &number]), "");
         assert_eq!(check(Expected::Numbers, &[], &[]), "finds nothing");

@@ -5,6 +5,7 @@ use std::f64::consts::PI;
 use serde::Deserialize;
 
 use crate::config::{Architecture, ModelConfig, RopePairs};
+use crate::error::{ConfigError, Fault, Unsupported};
 
 /// What is read of it. Fields that change what is computed and that we lack are refused.
 #[derive(Deserialize)]
@@ -51,8 +52,8 @@ struct Rope {
 
 impl ModelConfig {
     /// From the bytes of a `config.json`; the model is called `name`. Or why it cannot be used.
-    pub fn from_config_json(name: &str, json: &[u8]) -> Result<Self, String> {
-        let fields: Fields = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+    pub fn from_config_json(name: &str, json: &[u8]) -> Result<Self, Fault> {
+        let fields: Fields = serde_json::from_slice(json)?;
         let architecture = architecture(&fields)?;
         refuse_what_we_lack(&fields, architecture)?;
         let heads = fields.num_attention_heads;
@@ -83,49 +84,44 @@ impl ModelConfig {
 }
 
 /// The class and the type must speak of the same; one of them may be missing.
-fn architecture(fields: &Fields) -> Result<Architecture, String> {
+fn architecture(fields: &Fields) -> Result<Architecture, Fault> {
     let class = match fields.architectures.as_deref() {
         None | Some([]) => None,
         Some([class]) if class == "LlamaForCausalLM" => Some(Architecture::Llama),
         Some([class]) if class == "Qwen2ForCausalLM" => Some(Architecture::Qwen2),
-        Some(other) => {
-            let other = other.join(", ");
-            return Err(format!("models of class {other} are not supported"));
-        }
+        Some(other) => return Err(Unsupported::Class(other.join(", ")).into()),
     };
     let kind = match fields.model_type.as_deref() {
         None => None,
         Some("llama") => Some(Architecture::Llama),
         Some("qwen2") => Some(Architecture::Qwen2),
-        Some(other) => return Err(format!("models of type {other} are not supported")),
+        Some(other) => return Err(Unsupported::Type(other.to_owned()).into()),
     };
     match (class, kind) {
-        (Some(class), Some(kind)) if class != kind => {
-            Err("architectures and model_type contradict each other".to_owned())
-        }
+        (Some(class), Some(kind)) if class != kind => Err(ConfigError::Contradiction.into()),
         (Some(found), _) | (None, Some(found)) => Ok(found),
-        (None, None) => Err("it has neither architectures nor model_type".to_owned()),
+        (None, None) => Err(ConfigError::NoArchitecture.into()),
     }
 }
 
-fn refuse_what_we_lack(fields: &Fields, architecture: Architecture) -> Result<(), String> {
+fn refuse_what_we_lack(fields: &Fields, architecture: Architecture) -> Result<(), Unsupported> {
     if let Some(quantization) = &fields.quantization_config {
         let method = quantization
             .get("quant_method")
             .and_then(|name| name.as_str());
         let method = method.unwrap_or("of an unknown kind");
-        return Err(format!("quantization {method} is not supported"));
+        return Err(Unsupported::Quantization(method.to_owned()));
     }
     match fields.hidden_act.as_deref() {
         None | Some("silu") => {}
-        Some(other) => return Err(format!("the activation {other} is not supported")),
+        Some(other) => return Err(Unsupported::Activation(other.to_owned())),
     }
     for (what, set) in [
         ("attention_bias", fields.attention_bias),
         ("mlp_bias", fields.mlp_bias),
     ] {
         if set == Some(true) {
-            return Err(format!("{what} is not supported"));
+            return Err(Unsupported::Bias(what));
         }
     }
     let rotated = [
@@ -140,10 +136,10 @@ fn refuse_what_we_lack(fields: &Fields, architecture: Architecture) -> Result<()
             .and_then(|rope| rope.partial_rotary_factor),
     ];
     if rotated.into_iter().flatten().any(|part| part != 1.0) {
-        return Err("rotating a part of a head is not supported".to_owned());
+        return Err(Unsupported::PartialRotation);
     }
     if has_window(fields, architecture) {
-        return Err("sliding windows are not supported".to_owned());
+        return Err(Unsupported::SlidingWindows);
     }
     Ok(())
 }
@@ -168,7 +164,7 @@ fn has_window(fields: &Fields, architecture: Architecture) -> bool {
 }
 
 /// The base of rotation, and what its frequencies are divided by.
-fn rope(fields: &Fields, head_size: usize) -> Result<(f64, Option<Vec<f32>>), String> {
+fn rope(fields: &Fields, head_size: usize) -> Result<(f64, Option<Vec<f32>>), Fault> {
     let rope = fields
         .rope_scaling
         .as_ref()
@@ -185,22 +181,19 @@ fn rope(fields: &Fields, head_size: usize) -> Result<(f64, Option<Vec<f32>>), St
     match kind {
         None | Some("default") => Ok((theta, None)),
         Some("llama3") => {
-            let divisors = llama3_divisors(rope, theta, head_size);
-            Ok((
-                theta,
-                Some(divisors.map_err(|reason| format!("llama3 scaling: {reason}"))?),
-            ))
+            let divisors = llama3_divisors(rope, theta, head_size)?;
+            Ok((theta, Some(divisors)))
         }
-        Some(other) => Err(format!("rotation scaled by {other} is not supported")),
+        Some(other) => Err(Unsupported::RotationScaling(other.to_owned()).into()),
     }
 }
 
 /// Llama 3.1's scaling: short waves stay, long ones are stretched, between them it is blended.
-fn llama3_divisors(rope: &Rope, theta: f64, head_size: usize) -> Result<Vec<f32>, String> {
-    let positive = |number: Option<f64>, what: &str| {
+fn llama3_divisors(rope: &Rope, theta: f64, head_size: usize) -> Result<Vec<f32>, ConfigError> {
+    let positive = |number: Option<f64>, what| {
         number
             .filter(|number| number.is_finite() && *number > 0.0)
-            .ok_or_else(|| format!("{what} is missing or not positive"))
+            .ok_or(ConfigError::Llama3NotPositive(what))
     };
     let factor = positive(rope.factor, "factor")?;
     let low = positive(rope.low_freq_factor, "low_freq_factor")?;
@@ -210,11 +203,14 @@ fn llama3_divisors(rope: &Rope, theta: f64, head_size: usize) -> Result<Vec<f32>
         "original_max_position_embeddings",
     )?;
     if low >= high {
-        return Err("low_freq_factor is not below high_freq_factor".to_owned());
+        return Err(ConfigError::Llama3Order);
     }
     // A hostile head size is refused later; it must not be allocated here.
     if head_size > 1 << 16 {
-        return Err(format!("heads of {head_size}"));
+        return Err(ConfigError::OutOfRange {
+            what: "head size",
+            value: head_size.to_string(),
+        });
     }
     let divisor = |i: usize| {
         let frequency = theta.powf(-((2 * i) as f64) / head_size as f64);

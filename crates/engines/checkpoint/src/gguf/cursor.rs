@@ -3,6 +3,7 @@
 //! A header may claim any number of anything: nothing is allocated ahead of the bytes that
 //! were really read, and the whole header has a limit.
 
+use crate::error::GgufError;
 use crate::source::SourceFile;
 
 /// Vocabularies take some ten million bytes; no header is near this.
@@ -43,45 +44,31 @@ impl Value {
     }
 
     pub fn float(&self) -> Option<f64> {
-        match self {
-            Self::Float(number) => Some(*number),
-            Self::Unsigned(_)
-            | Self::Signed(_)
-            | Self::Bool(_)
-            | Self::String(_)
-            | Self::Strings(_)
-            | Self::Integers(_)
-            | Self::Floats(_)
-            | Self::Skipped => None,
-        }
+        let Self::Float(number) = self else {
+            return None;
+        };
+        Some(*number)
     }
 
     pub fn bool(&self) -> Option<bool> {
-        match self {
-            Self::Bool(set) => Some(*set),
-            Self::Unsigned(_)
-            | Self::Signed(_)
-            | Self::Float(_)
-            | Self::String(_)
-            | Self::Strings(_)
-            | Self::Integers(_)
-            | Self::Floats(_)
-            | Self::Skipped => None,
-        }
+        let Self::Bool(set) = self else {
+            return None;
+        };
+        Some(*set)
     }
 
     pub fn string(&self) -> Option<&str> {
-        match self {
-            Self::String(text) => Some(text),
-            Self::Unsigned(_)
-            | Self::Signed(_)
-            | Self::Float(_)
-            | Self::Bool(_)
-            | Self::Strings(_)
-            | Self::Integers(_)
-            | Self::Floats(_)
-            | Self::Skipped => None,
-        }
+        let Self::String(text) = self else {
+            return None;
+        };
+        Some(text)
+    }
+
+    pub fn strings(&self) -> Option<&[String]> {
+        let Self::Strings(texts) = self else {
+            return None;
+        };
+        Some(texts)
     }
 }
 
@@ -128,13 +115,11 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next bytes, if the header has so many.
-    fn take(&mut self, count: u64) -> Result<&[u8], String> {
+    fn take(&mut self, count: u64) -> Result<&[u8], GgufError> {
         let end = self.at.checked_add(count).filter(|end| *end <= self.end);
-        let end = end.ok_or_else(|| {
-            format!(
-                "the header ends at {}, {count} bytes were expected",
-                self.at
-            )
+        let end = end.ok_or(GgufError::Truncated {
+            at: self.at,
+            expected: count,
         })?;
         if end > self.piece_at + self.piece.len() as u64 {
             let length = (self.end - self.at).min(count.max(PIECE));
@@ -146,31 +131,31 @@ impl<'a> Cursor<'a> {
         Ok(&self.piece[from..from + count as usize])
     }
 
-    pub(super) fn bytes<const N: usize>(&mut self) -> Result<[u8; N], String> {
+    pub(super) fn bytes<const N: usize>(&mut self) -> Result<[u8; N], GgufError> {
         let mut bytes = [0; N];
         bytes.copy_from_slice(self.take(N as u64)?);
         Ok(bytes)
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32, String> {
+    pub(super) fn u32(&mut self) -> Result<u32, GgufError> {
         self.bytes().map(u32::from_le_bytes)
     }
 
-    pub(super) fn u64(&mut self) -> Result<u64, String> {
+    pub(super) fn u64(&mut self) -> Result<u64, GgufError> {
         self.bytes().map(u64::from_le_bytes)
     }
 
-    pub(super) fn string(&mut self, longest: u64) -> Result<String, String> {
+    pub(super) fn string(&mut self, longest: u64) -> Result<String, GgufError> {
         let length = self.u64()?;
         if length > longest {
-            return Err(format!("a string of {length} bytes"));
+            return Err(GgufError::LongString(length));
         }
         let bytes = self.take(length)?;
-        let text = str::from_utf8(bytes).map_err(|_| "a string that is not UTF-8".to_owned())?;
+        let text = str::from_utf8(bytes).map_err(|_| GgufError::NotUtf8)?;
         Ok(text.to_owned())
     }
 
-    fn kind(&mut self) -> Result<Kind, String> {
+    fn kind(&mut self) -> Result<Kind, GgufError> {
         Ok(match self.u32()? {
             0 => Kind::U8,
             1 => Kind::I8,
@@ -185,16 +170,16 @@ impl<'a> Cursor<'a> {
             10 => Kind::U64,
             11 => Kind::I64,
             12 => Kind::F64,
-            other => return Err(format!("values have no type {other}")),
+            other => return Err(GgufError::ValueType(other)),
         })
     }
 
-    pub(super) fn value(&mut self) -> Result<Value, String> {
+    pub(super) fn value(&mut self) -> Result<Value, GgufError> {
         let kind = self.kind()?;
         self.value_of(kind, 0)
     }
 
-    fn value_of(&mut self, kind: Kind, depth: usize) -> Result<Value, String> {
+    fn value_of(&mut self, kind: Kind, depth: usize) -> Result<Value, GgufError> {
         Ok(match kind {
             Kind::U8 => Value::Unsigned(u8::from_le_bytes(self.bytes()?).into()),
             Kind::I8 => Value::Signed(i8::from_le_bytes(self.bytes()?).into()),
@@ -206,7 +191,7 @@ impl<'a> Cursor<'a> {
             Kind::Bool => match self.bytes()? {
                 [0] => Value::Bool(false),
                 [1] => Value::Bool(true),
-                [other] => return Err(format!("a truth value of {other}")),
+                [other] => return Err(GgufError::Bool(other)),
             },
             Kind::String => Value::String(self.string(LARGEST_HEADER)?),
             Kind::Array => self.array(depth)?,
@@ -216,9 +201,9 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    fn array(&mut self, depth: usize) -> Result<Value, String> {
+    fn array(&mut self, depth: usize) -> Result<Value, GgufError> {
         if depth == DEEPEST {
-            return Err("arrays within arrays within arrays".to_owned());
+            return Err(GgufError::DeepArray);
         }
         let kind = self.kind()?;
         let count = self.u64()?;
@@ -252,8 +237,8 @@ impl<'a> Cursor<'a> {
     fn many<T>(
         &mut self,
         count: u64,
-        mut one: impl FnMut(&mut Self) -> Result<T, String>,
-    ) -> Result<Vec<T>, String> {
+        mut one: impl FnMut(&mut Self) -> Result<T, GgufError>,
+    ) -> Result<Vec<T>, GgufError> {
         let mut all = Vec::new();
         for _ in 0..count {
             all.push(one(self)?);

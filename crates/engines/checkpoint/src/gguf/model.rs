@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::{Gguf, Value};
 use crate::config::{Architecture, ModelConfig, RopePairs};
+use crate::error::{ConfigError, Fault, GgufError, TensorFault, Unsupported};
 use crate::format::Format;
 use crate::{LoadError, Stored};
 
@@ -17,7 +18,7 @@ impl Gguf {
     /// The shape of the model, from metadata.
     pub fn config(&self) -> Result<ModelConfig, LoadError> {
         let read = Reader::new(self).and_then(|reader| reader.config());
-        read.map_err(|detail| self.file.error(detail))
+        read.map_err(|fault| self.file.error(fault))
     }
 
     /// Tensors by Hugging Face's names. One that has none there is refused.
@@ -34,8 +35,7 @@ impl Gguf {
                 bytes: placed.bytes,
             };
             let Some(name) = hugging_face_name(name) else {
-                let detail = format!("tensor {name} is not part of such a model");
-                return Err(self.file.error(detail));
+                return Err(self.file.error(TensorFault::Unknown.of(name)));
             };
             tensors.insert(name, stored);
         }
@@ -79,15 +79,15 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(file: &'a Gguf) -> Result<Self, String> {
-        let prefix = match file.metadata("general.architecture").map(Value::string) {
-            Some(Some(name)) => name,
-            Some(None) | None => return Err("general.architecture is missing".to_owned()),
+    fn new(file: &'a Gguf) -> Result<Self, Fault> {
+        let key = "general.architecture";
+        let Some(prefix) = file.metadata(key).and_then(Value::string) else {
+            return Err(GgufError::Missing(key.to_owned()).into());
         };
         let architecture = match prefix {
             "llama" => Architecture::Llama,
             "qwen2" => Architecture::Qwen2,
-            other => return Err(format!("models of architecture {other} are not supported")),
+            other => return Err(Unsupported::Architecture(other.to_owned()).into()),
         };
         Ok(Self {
             file,
@@ -102,37 +102,44 @@ impl<'a> Reader<'a> {
         Some((key, value))
     }
 
-    fn optional_count(&self, key: &str) -> Result<Option<usize>, String> {
-        self.value(key)
-            .map(|(key, value)| {
-                let count = value
-                    .unsigned()
-                    .and_then(|count| usize::try_from(count).ok());
-                count.ok_or_else(|| format!("{key} is not a number that counts"))
-            })
-            .transpose()
+    /// What `read` makes of the value, if there is one.
+    fn optional<T>(
+        &self,
+        key: &str,
+        expected: &'static str,
+        read: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, GgufError> {
+        let Some((key, value)) = self.value(key) else {
+            return Ok(None);
+        };
+        let read = read(value).map(Some);
+        read.ok_or(GgufError::WrongType { key, expected })
     }
 
-    fn count(&self, key: &str) -> Result<usize, String> {
-        self.optional_count(key)?
-            .ok_or_else(|| format!("there is no {}.{key}", self.prefix))
+    fn missing(&self, key: &str) -> GgufError {
+        GgufError::Missing(format!("{}.{key}", self.prefix))
     }
 
-    fn float(&self, key: &str) -> Result<Option<f32>, String> {
-        self.value(key)
-            .map(|(key, value)| {
-                let float = value.float().map(|float| float as f32);
-                float.ok_or_else(|| format!("{key} is not a float"))
-            })
-            .transpose()
+    fn optional_count(&self, key: &str) -> Result<Option<usize>, GgufError> {
+        self.optional(key, "a number that counts", |value| {
+            usize::try_from(value.unsigned()?).ok()
+        })
     }
 
-    fn config(&self) -> Result<ModelConfig, String> {
+    fn count(&self, key: &str) -> Result<usize, GgufError> {
+        self.optional_count(key)?.ok_or_else(|| self.missing(key))
+    }
+
+    fn float(&self, key: &str) -> Result<Option<f32>, GgufError> {
+        self.optional(key, "a float", |value| Some(value.float()? as f32))
+    }
+
+    fn config(&self) -> Result<ModelConfig, Fault> {
         self.refuse_what_we_lack()?;
         let heads = self.count("attention.head_count")?;
         let hidden = self.count("embedding_length")?;
         let head_size = self.head_size(hidden, heads)?;
-        let epsilon = self.float("attention.layer_norm_rms_epsilon")?;
+        let epsilon = "attention.layer_norm_rms_epsilon";
         let config = ModelConfig {
             architecture: self.architecture,
             name: self.name(),
@@ -146,7 +153,7 @@ impl<'a> Reader<'a> {
             head_size,
             vocabulary: self.vocabulary()?,
             context: self.count("context_length")?,
-            norm_epsilon: epsilon.ok_or("the norm epsilon is missing")?,
+            norm_epsilon: self.float(epsilon)?.ok_or_else(|| self.missing(epsilon))?,
             rope_theta: self.float("rope.freq_base")?.unwrap_or(10_000.0),
             rope_pairs: match self.architecture {
                 Architecture::Llama => RopePairs::Neighbours,
@@ -171,78 +178,79 @@ impl<'a> Reader<'a> {
     }
 
     /// What would compute something else with the same tensors.
-    fn refuse_what_we_lack(&self) -> Result<(), String> {
-        if let Some((key, value)) = self.value("rope.scaling.type") {
-            match value.string() {
-                Some("none") => {}
-                Some(other) => return Err(format!("{key} {other} is not supported")),
-                None => return Err(format!("{key} is not a string")),
-            }
+    fn refuse_what_we_lack(&self) -> Result<(), Fault> {
+        match self.optional("rope.scaling.type", "a string", Value::string)? {
+            None | Some("none") => {}
+            Some(other) => return Err(Unsupported::RotationScaling(other.to_owned()).into()),
         }
         if let Some(scale) = self.float("rope.scale_linear")?
             && scale != 1.0
         {
-            return Err(format!(
-                "linear scaling of positions, {scale}, is not supported"
-            ));
+            return Err(Unsupported::LinearScaling(scale).into());
         }
         if self
             .optional_count("expert_count")?
             .is_some_and(|experts| experts > 0)
         {
-            return Err("mixtures of experts are not supported".to_owned());
+            return Err(Unsupported::Experts.into());
         }
         let window = self.optional_count("attention.sliding_window")?;
         if let Some(window) = window.filter(|window| *window > 0)
             && window < self.count("context_length")?
         {
-            return Err(format!("a sliding window of {window} is not supported"));
+            return Err(Unsupported::SlidingWindow(window).into());
         }
         Ok(())
     }
 
-    fn head_size(&self, hidden: usize, heads: usize) -> Result<usize, String> {
+    fn head_size(&self, hidden: usize, heads: usize) -> Result<usize, Fault> {
         let keys = self.optional_count("attention.key_length")?;
         let values = self.optional_count("attention.value_length")?;
         let even = (heads > 0 && hidden.is_multiple_of(heads)).then(|| hidden / heads);
         let Some(size) = keys.or(even) else {
-            return Err(format!("{hidden} is not divided evenly by {heads} heads"));
+            return Err(ConfigError::UnevenHeads { hidden, heads }.into());
         };
         if values.or(even).is_some_and(|values| values != size) {
-            return Err("heads of keys and of values differ in size".to_owned());
+            return Err(ConfigError::KeysUnlikeValues.into());
         }
         match self.optional_count("rope.dimension_count")? {
-            Some(rotated) if rotated != size => Err(format!(
-                "rotating {rotated} of a head's {size} components is not supported"
-            )),
+            Some(rotated) if rotated != size => {
+                Err(Unsupported::RotatedComponents { rotated, size }.into())
+            }
             Some(_) | None => Ok(size),
         }
     }
 
     /// The table of embeddings has a row for each token.
-    fn vocabulary(&self) -> Result<usize, String> {
+    fn vocabulary(&self) -> Result<usize, Fault> {
         let Some(table) = self.file.tensors.get(EMBEDDINGS) else {
-            return Err(format!("there is no tensor {EMBEDDINGS}"));
+            return Err(Fault::NoTensor(EMBEDDINGS.to_owned()));
         };
         let rows = table.info.rows;
         match self.optional_count("vocab_size")? {
-            Some(size) if size != rows => Err(format!(
-                "a vocabulary of {size}, but {EMBEDDINGS} has {rows} rows"
-            )),
+            Some(size) if size != rows => Err(ConfigError::Vocabulary {
+                size,
+                table: EMBEDDINGS,
+                rows,
+            }
+            .into()),
             Some(_) | None => Ok(rows),
         }
     }
 
-    fn divisors(&self) -> Result<Option<Vec<f32>>, String> {
+    fn divisors(&self) -> Result<Option<Vec<f32>>, Fault> {
         let Some(placed) = self.file.tensors.get(DIVISORS) else {
             return Ok(None);
         };
         if placed.info.format != Format::F32 || placed.info.rows != 1 {
-            return Err(format!("tensor {DIVISORS} is not a vector of F32"));
+            return Err(TensorFault::NotVector.of(DIVISORS));
         }
         let mut bytes = Vec::new();
         let read = self.file.file.read(placed.at, placed.bytes, &mut bytes);
-        read.map_err(|reason| format!("tensor {DIVISORS}: {reason}"))?;
+        read.map_err(|error| Fault::TensorRead {
+            name: DIVISORS.to_owned(),
+            error,
+        })?;
         let mut divisors = vec![0.0; placed.info.columns];
         Format::F32.dequantise(&bytes, &mut divisors);
         Ok(Some(divisors))

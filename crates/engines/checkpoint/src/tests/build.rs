@@ -227,4 +227,5 @@ pub(crate) fn write_folder(path: &Path, config: &Value, tensors: &[Tensor]) {
 
 pub(crate) fn parsed(config: &Value) -> Result<ModelConfig, String> {
     ModelConfig::from_config_json("m", config.to_string().as_bytes())
+        .map_err(|fault| fault.to_string())
 }

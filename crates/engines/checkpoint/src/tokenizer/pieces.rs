@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use serde_json::{Value as Json, json};
 
 use super::super::gguf::Value;
-use super::{Kind, Reader, Token};
+use super::{Kind, NUMBER_PER_TOKEN, Reader, Token};
+use crate::error::{Fault, GgufError, TokenizerError};
 
 /// Pieces in use have at most 64 bytes; each is tried at every place.
 const LONGEST_PIECE: usize = 256;
@@ -18,12 +19,15 @@ pub(super) fn tokenizer(
     file: &Reader<'_>,
     tokens: &[Token<'_>],
     ids: &HashMap<&str, usize>,
-) -> Result<Json, String> {
+) -> Result<Json, Fault> {
     let key = "tokenizer.ggml.scores";
-    let scores = match file.metadata.get(key) {
-        Some(Value::Floats(scores)) if scores.len() == tokens.len() => scores,
-        Some(_) | None => return Err(format!("{key} has not a number for each token")),
-    };
+    let scores = file.optional(key, NUMBER_PER_TOKEN, |value| {
+        let Value::Floats(scores) = value else {
+            return None;
+        };
+        (scores.len() == tokens.len()).then_some(scores)
+    })?;
+    let scores = scores.ok_or_else(|| GgufError::Missing(key.to_owned()))?;
     let unknown = tokens.iter().find(|token| token.kind == Kind::Unknown);
     let unknown = unknown.map(|token| token.text);
     let bytes = tokens
@@ -63,7 +67,7 @@ fn merges<'a>(
     tokens: &[Token<'a>],
     scores: &[f32],
     ids: &HashMap<&str, usize>,
-) -> Result<Vec<(&'a str, &'a str)>, String> {
+) -> Result<Vec<(&'a str, &'a str)>, TokenizerError> {
     let mut merges = Vec::new();
     let part = |text: &str| {
         let id = *ids.get(text)?;
@@ -74,7 +78,7 @@ fn merges<'a>(
             continue;
         }
         if token.text.len() > LONGEST_PIECE {
-            return Err(format!("a token of {} bytes", token.text.len()));
+            return Err(TokenizerError::LongToken(token.text.len()));
         }
         for (at, _) in token.text.char_indices().skip(1) {
             let (one, two) = token.text.split_at(at);

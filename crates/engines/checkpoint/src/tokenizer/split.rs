@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::{Value as Json, json};
 
+use crate::error::Unsupported;
+
 /// How texts of a byte-level vocabulary are split.
 pub(super) struct Split {
     /// The steps of the pre-tokenizer.
@@ -33,7 +35,7 @@ fn byte_level(use_regex: bool) -> Json {
     })
 }
 
-pub(super) fn named(name: &str) -> Result<Split, String> {
+pub(super) fn named(name: &str) -> Result<Split, Unsupported> {
     let plain = |steps: Vec<Json>| Split {
         steps,
         ignore_merges: false,
@@ -63,7 +65,7 @@ pub(super) fn named(name: &str) -> Result<Split, String> {
             adds_bos: true,
             ..plain(vec![at(LLAMA3), byte_level(false)])
         },
-        other => return Err(format!("tokenizer.ggml.pre {other} is not supported")),
+        other => return Err(Unsupported::Split(other.to_owned())),
     })
 }
 

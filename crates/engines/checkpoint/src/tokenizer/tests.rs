@@ -25,7 +25,7 @@ fn byte_level(pre: Option<&str>) -> build::Gguf {
 
 fn built(file: &build::Gguf) -> Result<Option<GgufTokenizer>, String> {
     let file = Gguf::parse("t.gguf", file.bytes()).unwrap();
-    super::build(&file.metadata, 7)
+    super::build(&file.metadata, 7).map_err(|fault| fault.to_string())
 }
 
 fn json(tokenizer: &GgufTokenizer) -> Json {

@@ -154,7 +154,7 @@ impl AnswerBank {
         let articles_last = &self.passages[passage.article.end - 1];
         let article = self.passages[passage.article.start].tokens.start..articles_last.tokens.end;
         let length = self
-            .round_to_passage((first, opening), length)
+            .round_to_passage(first, opening, length)
             .clamp(lengths.min, lengths.max);
         Answer {
             length,
@@ -257,7 +257,7 @@ impl AnswerBank {
     }
 
     /// The length nearest to `length` at which a passage ends, if one is near enough.
-    fn round_to_passage(&self, (first, opening): (usize, usize), length: usize) -> usize {
+    fn round_to_passage(&self, first: usize, opening: usize, length: usize) -> usize {
         let article = &self.passages[first].article;
         let mut end = self.opening(opening).len();
         let mut passage = first;

@@ -32,6 +32,8 @@ use super::speculation::{Method, Speculation};
 use super::timing::{Sharing, Timing};
 use crate::executor::{Drafting, Limits};
 
+pub use self::constant::ConstantError;
+
 /// The default profile.
 pub const DEFAULT_PROFILE: &str = "h200-llama-70b-fp8";
 
@@ -115,8 +117,20 @@ pub enum ProfileError {
         name: String,
         source: Box<toml::de::Error>,
     },
-    #[error("profile `{name}`: {detail}")]
-    Invalid { name: String, detail: String },
+    #[error("profile `{name}`: {fault}")]
+    Invalid { name: String, fault: ProfileFault },
+}
+
+/// What is wrong with a profile.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileFault {
+    #[error("{key}: {error}")]
+    Constant { key: String, error: ConstantError },
+    /// What must hold for a worker to run at all, and does not.
+    #[error("{0}")]
+    Rule(&'static str),
+    #[error("memory holds {blocks} blocks, and a context of {tokens} tokens does not fit")]
+    SmallMemory { blocks: u32, tokens: usize },
 }
 
 impl Profile {
@@ -160,9 +174,9 @@ impl Profile {
             name: name.to_owned(),
             source: Box::new(source),
         })?;
-        let invalid = |detail| ProfileError::Invalid {
+        let invalid = |fault| ProfileError::Invalid {
             name: name.to_owned(),
-            detail,
+            fault,
         };
         let profile = Self::resolve(name, file).map_err(invalid)?;
         profile.check().map_err(invalid)?;
@@ -214,7 +228,7 @@ impl Profile {
         }
     }
 
-    fn resolve(name: &str, file: File) -> Result<Self, String> {
+    fn resolve(name: &str, file: File) -> Result<Self, ProfileFault> {
         let gpus = f64::from(file.gpu.count);
         let gpu_bytes = at("gpu.memory", &file.gpu.memory, Constant::bytes)?;
         let draft = Draft::resolve(file.speculation)?;
@@ -260,7 +274,7 @@ impl Profile {
     }
 
     /// What must hold for a worker to run at all.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), ProfileFault> {
         let AnswerLength { min, max, .. } = self.answers;
         let drafting = self.speculation.method != Method::None;
         let problems = [
@@ -282,16 +296,16 @@ impl Profile {
                 "drafting needs acceptance probabilities, and they need a method",
             ),
         ];
-        if let Some((_, problem)) = problems.iter().find(|(is_problem, _)| *is_problem) {
-            return Err((*problem).to_owned());
+        if let Some((_, problem)) = problems.into_iter().find(|(is_problem, _)| *is_problem) {
+            return Err(ProfileFault::Rule(problem));
         }
         let limits = self.limits();
         let context = self.max_context_tokens as usize;
         if limits.blocks_for(context) > limits.total_blocks as usize {
-            return Err(format!(
-                "memory holds {} blocks, and a context of {context} tokens does not fit",
-                limits.total_blocks
-            ));
+            return Err(ProfileFault::SmallMemory {
+                blocks: limits.total_blocks,
+                tokens: context,
+            });
         }
         Ok(())
     }
@@ -307,7 +321,7 @@ struct Draft {
 }
 
 impl Draft {
-    fn resolve(section: Option<file::Speculation>) -> Result<Self, String> {
+    fn resolve(section: Option<file::Speculation>) -> Result<Self, ProfileFault> {
         let Some(section) = section else {
             return Ok(Self {
                 speculation: Speculation {
@@ -323,8 +337,7 @@ impl Draft {
         let key = |key: &str| format!("speculation.{key}");
         let size = |name: &str, constant| at(&key(name), constant, Constant::bytes);
         let time = |name: &str, constant| at(&key(name), constant, Constant::seconds);
-        let acceptance = section.acceptance.checked();
-        let acceptance = acceptance.map_err(|error| format!("{}: {error}", key("acceptance")))?;
+        let acceptance = named(&key("acceptance"), section.acceptance.checked())?;
         Ok(Self {
             speculation: Speculation {
                 method: section.method,
@@ -338,7 +351,7 @@ impl Draft {
     }
 }
 
-fn resolve_timing(timing: &file::Timing) -> Result<Timing, String> {
+fn resolve_timing(timing: &file::Timing) -> Result<Timing, ProfileFault> {
     let time = |key: &str, constant| at(&format!("timing.{key}"), constant, Constant::seconds);
     let (wide_batch, narrow_rows) = match &timing.wide_batch {
         Some(wide) => (
@@ -361,19 +374,18 @@ fn resolve_timing(timing: &file::Timing) -> Result<Timing, String> {
     })
 }
 
-fn resolve_sharing(shares: Option<Shares>) -> Result<Sharing, String> {
+fn resolve_sharing(shares: Option<Shares>) -> Result<Sharing, ProfileFault> {
     let Some(shares) = shares else {
         return Ok(Sharing::default());
     };
-    let named = |error: String| format!("timing.shared_machine: {error}");
-    let parts = shares.checked().map_err(named)?;
-    if parts.contains(&0.0) {
-        return Err(named("a step takes time".to_owned()));
-    }
-    Ok(Sharing::new(parts))
+    let parts = shares.checked().and_then(|parts| {
+        let takes_time = !parts.contains(&0.0);
+        takes_time.then_some(parts).ok_or(ConstantError::ZeroTime)
+    });
+    Ok(Sharing::new(named("timing.shared_machine", parts)?))
 }
 
-fn resolve_answers(answers: &file::Answers) -> Result<AnswerLength, String> {
+fn resolve_answers(answers: &file::Answers) -> Result<AnswerLength, ProfileFault> {
     let tokens = |key: &str, constant| at(&format!("answers.{key}"), constant, Constant::tokens);
     Ok(AnswerLength {
         mean: tokens("mean", &answers.mean)?,
@@ -387,7 +399,14 @@ fn resolve_answers(answers: &file::Answers) -> Result<AnswerLength, String> {
 fn at<T>(
     key: &str,
     constant: &Constant,
-    read: fn(&Constant) -> Result<T, String>,
-) -> Result<T, String> {
-    read(constant).map_err(|error| format!("{key}: {error}"))
+    read: fn(&Constant) -> Result<T, ConstantError>,
+) -> Result<T, ProfileFault> {
+    named(key, read(constant))
+}
+
+fn named<T>(key: &str, read: Result<T, ConstantError>) -> Result<T, ProfileFault> {
+    read.map_err(|error| ProfileFault::Constant {
+        key: key.to_owned(),
+        error,
+    })
 }

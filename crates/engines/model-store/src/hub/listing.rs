@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::reference::{Reference, escape, is_plain};
+use crate::error::RepositoryFault;
 
 /// More are named in no error.
 const MOST_NAMED: usize = 40;
@@ -83,10 +84,10 @@ impl Listing {
         self.card.as_ref()?.license.as_str()
     }
 
-    pub(super) fn select(&self, reference: &Reference) -> Result<Selection, String> {
+    pub(super) fn select(&self, reference: &Reference) -> Result<Selection, RepositoryFault> {
         if let Some(file) = &reference.file {
             let found = self.siblings.iter().find(|one| one.rfilename == *file);
-            let found = found.ok_or_else(|| format!("has no file {file}"))?;
+            let found = found.ok_or_else(|| RepositoryFault::NoFile(file.clone()))?;
             return Ok(single(found));
         }
         // Only the top: what is in folders are other forms of the same model.
@@ -108,7 +109,7 @@ impl Listing {
         }
         let mut files = named(is_description);
         if !files.iter().any(|one| one.rfilename == "config.json") {
-            return Err("has no config.json".to_owned());
+            return Err(RepositoryFault::NoFile("config.json".to_owned()));
         }
         files.extend(weights);
         let files = files.into_iter().map(wanted).collect();
@@ -116,27 +117,22 @@ impl Listing {
     }
 
     /// Of many such files each is a whole model, so somebody has to choose.
-    fn gguf(&self, reference: &Reference) -> Result<Selection, String> {
+    fn gguf(&self, reference: &Reference) -> Result<Selection, RepositoryFault> {
         let is_gguf = |one: &&Sibling| {
             one.rfilename.ends_with(".gguf") && one.rfilename.split('/').all(is_plain)
         };
         let files: Vec<&Sibling> = self.siblings.iter().filter(is_gguf).collect();
         match files.as_slice() {
-            [] => Err("has no .safetensors and no .gguf files".to_owned()),
+            [] => Err(RepositoryFault::NoWeights),
             [only] => Ok(single(only)),
             several => {
                 let names = several.iter().take(MOST_NAMED);
-                let names: Vec<String> = names
-                    .map(|one| format!("{reference}:{}", one.rfilename))
-                    .collect();
-                let more = match several.len().checked_sub(MOST_NAMED) {
-                    None | Some(0) => String::new(),
-                    Some(more) => format!("\nand {more} more"),
-                };
-                Err(format!(
-                    "has several models; take one of\n{}{more}",
-                    names.join("\n")
-                ))
+                Err(RepositoryFault::Several {
+                    names: names
+                        .map(|one| format!("{reference}:{}", one.rfilename))
+                        .collect(),
+                    more: several.len().saturating_sub(MOST_NAMED),
+                })
             }
         }
     }

@@ -5,6 +5,8 @@ use std::fmt;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use crate::error::NameError;
+
 /// What stands for itself in an address and in the name of a folder.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -36,7 +38,7 @@ pub(crate) fn is_plain(name: &str) -> bool {
 
 impl Reference {
     /// None if it does not look like one; an error if it does, but cannot be one.
-    pub(crate) fn parse(name: &str) -> Option<Result<Self, String>> {
+    pub(crate) fn parse(name: &str) -> Option<Result<Self, NameError>> {
         let (rest, file) = match name.split_once(':') {
             Some((rest, file)) => (rest, Some(file)),
             None => (name, None),
@@ -58,28 +60,28 @@ impl Reference {
     }
 
     /// The hub's own rules. Without `--` in either part, folders can be named by both.
-    fn check(&self, owner: &str, model: &str) -> Result<(), String> {
+    fn check(&self, owner: &str, model: &str) -> Result<(), NameError> {
         for part in [owner, model] {
             let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
             let doubled = part.contains("--") || part.contains("..");
             let ends = part.starts_with(['-', '.']) || part.ends_with(['-', '.']);
             if part.is_empty() || !part.chars().all(allowed) || doubled || ends {
-                return Err(format!("{part:?} is not part of a repository name"));
+                return Err(NameError::Part(part.to_owned()));
             }
         }
         if self.repository.len() > LONGEST {
-            return Err("the repository's name is too long".to_owned());
+            return Err(NameError::TooLong);
         }
         let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
         if let Some(revision) = &self.revision
             && (revision.is_empty() || revision.len() > LONGEST || !revision.chars().all(allowed))
         {
-            return Err(format!("{revision:?} is not a revision"));
+            return Err(NameError::Revision(revision.clone()));
         }
         if let Some(file) = &self.file
             && !(file.len() <= LONGEST && file.split('/').all(is_plain))
         {
-            return Err(format!("{file:?} is not a file name"));
+            return Err(NameError::File(file.clone()));
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::matching::{self, Gpu};
-use super::{GpuFeed, Series, parse};
+use super::{GpuError, GpuFeed, Series, parse};
 
 const PACE: Duration = Duration::from_secs(5);
 
@@ -18,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Longest answer of Prometheus: enough for some thousand GPUs.
 const MOST_BYTES: usize = 8 << 20;
+
+const UTILIZATION: &str = "DCGM_FI_DEV_GPU_UTIL";
 
 impl GpuFeed {
     /// Asks at once, then every five seconds, until `closing` fires.
@@ -29,7 +31,7 @@ impl GpuFeed {
                 ticks.tick().await;
                 let latest = match timeout(PATIENCE, self.read(&transport)).await {
                     Ok(latest) => latest,
-                    Err(_) => Err(format!("no answer within {PATIENCE:?}")),
+                    Err(_) => Err(GpuError::Timeout(PATIENCE)),
                 };
                 self.keep(latest);
             }
@@ -37,35 +39,37 @@ impl GpuFeed {
         closing.run_until_cancelled(polling).await;
     }
 
-    fn keep(&self, latest: Result<Vec<Gpu>, String>) {
+    fn keep(&self, latest: Result<Vec<Gpu>, GpuError>) {
         let url = &self.inner.url;
         let mut kept = self.inner.latest.lock();
         // Said once for each change, not every five seconds.
         match (&*kept, &latest) {
-            (Ok(_), Err(error)) => warn!(url, error, "GPU metrics are missing"),
+            (Ok(_), Err(error)) => warn!(url, %error, "GPU metrics are missing"),
             (Err(_), Ok(_)) => info!(url, "GPU metrics are available again"),
             (Ok(_), Ok(_)) | (Err(_), Err(_)) => {}
         }
         *kept = latest;
     }
 
-    async fn read(&self, transport: &HttpClient) -> Result<Vec<Gpu>, String> {
-        let utilization = self.query(transport, "DCGM_FI_DEV_GPU_UTIL").await?;
+    async fn read(&self, transport: &HttpClient) -> Result<Vec<Gpu>, GpuError> {
+        let utilization = self.query(transport, UTILIZATION).await?;
         let used = self.query(transport, "DCGM_FI_DEV_FB_USED").await?;
         let free = self.query(transport, "DCGM_FI_DEV_FB_FREE").await?;
         match utilization.is_empty() && used.is_empty() {
-            true => Err("Prometheus has no series DCGM_FI_DEV_GPU_UTIL".to_owned()),
+            true => Err(GpuError::NoSeries(UTILIZATION)),
             false => Ok(matching::join(utilization, used, free)),
         }
     }
 
-    async fn query(&self, transport: &HttpClient, metric: &str) -> Result<Vec<Series>, String> {
+    async fn query(&self, transport: &HttpClient, metric: &str) -> Result<Vec<Series>, GpuError> {
         let address = format!("{}/api/v1/query?query={metric}", self.inner.url);
-        let answer = transport.get(&address, MOST_BYTES).await;
-        let (status, body) = answer.map_err(|error| error.to_string())?;
+        let (status, body) = transport.get(&address, MOST_BYTES).await?;
         parse(&body).map_err(|error| match status {
             StatusCode::OK => error,
-            status => format!("status {status}, {error}"),
+            status => GpuError::Status {
+                status,
+                error: Box::new(error),
+            },
         })
     }
 }

@@ -95,7 +95,8 @@ fn what_is_wrong_is_said() {
     let workload = Workload::parse("x", &format!("{SMALL}[[worker]]\nnumber = 5\n")).unwrap();
     let profile = profile(&workload);
     let problem = workload.check(&profile, 3).unwrap_err();
-    assert_eq!(problem, "it names worker 5, but there are 3");
+    assert_eq!(problem.to_string(), "it names worker 5, but there are 3");
     let tight = Workload::parse("x", &format!("cache_blocks = 3\n{SMALL}")).unwrap();
-    assert!(tight.check(&profile, 3).unwrap_err().contains("3 blocks"));
+    let problem = tight.check(&profile, 3).unwrap_err();
+    assert!(problem.to_string().contains("3 blocks"));
 }

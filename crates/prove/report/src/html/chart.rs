@@ -5,7 +5,7 @@
 //! title, its legend and the mark of a simulation, since it may be cut out and shown elsewhere.
 
 use super::axis::Axis;
-use super::look::Look;
+use super::look::{Look, Point};
 use super::text::{escape, short};
 
 /// In the units of the drawing. The page scales it, and enlarges the text on narrow screens;
@@ -46,10 +46,10 @@ impl Chart {
     }
 
     /// Where a point is drawn, below the top of the plot.
-    pub(super) fn place(&self, (x, y): (f64, f64)) -> Option<(f64, f64)> {
-        Some((
-            LEFT + self.x.place(x)? * (RIGHT - LEFT),
-            PLOT_HEIGHT * (1.0 - self.y.place(y)?),
+    pub(super) fn place(&self, point: Point) -> Option<Point> {
+        Some(Point::new(
+            LEFT + self.x.place(point.x)? * (RIGHT - LEFT),
+            PLOT_HEIGHT * (1.0 - self.y.place(point.y)?),
         ))
     }
 
@@ -57,7 +57,8 @@ impl Chart {
     pub(super) fn band(&mut self, look: Look, points: &[Option<(f64, f64, f64)>]) {
         let ends = points.iter().map(|point| {
             let (x, low, high) = (*point)?;
-            self.place((x, low)).zip(self.place((x, high)))
+            let place = |y| self.place(Point::new(x, y));
+            place(low).zip(place(high))
         });
         let ends: Vec<_> = ends.collect();
         for run in runs(&ends) {
@@ -69,7 +70,7 @@ impl Chart {
         }
     }
 
-    pub(super) fn line(&mut self, look: Look, points: &[Option<(f64, f64)>]) {
+    pub(super) fn line(&mut self, look: Look, points: &[Option<Point>]) {
         let places = points.iter().map(|point| self.place((*point)?));
         let places: Vec<_> = places.collect();
         for run in runs(&places).iter().filter(|run| run.len() > 1) {
@@ -79,14 +80,14 @@ impl Chart {
     }
 
     /// For lines of many points.
-    pub(super) fn thin_line(&mut self, look: Look, points: &[Option<(f64, f64)>]) {
+    pub(super) fn thin_line(&mut self, look: Look, points: &[Option<Point>]) {
         self.marks += "<g class=\"thin\">";
         self.line(look, points);
         self.marks += "</g>";
     }
 
     /// From one place to another, without meaning of its own.
-    pub(super) fn whisker(&mut self, look: Look, from: (f64, f64), to: (f64, f64)) {
+    pub(super) fn whisker(&mut self, look: Look, from: Point, to: Point) {
         if let (Some(from), Some(to)) = (self.place(from), self.place(to)) {
             let (path, class) = (path(&[from, to]), look.class());
             self.marks += &format!("<path class=\"whisker {class}\" d=\"{path}\"/>");
@@ -94,7 +95,7 @@ impl Chart {
     }
 
     /// A point that says what it is to a pointer that rests on it.
-    pub(super) fn point(&mut self, look: Look, point: (f64, f64), says: &str) {
+    pub(super) fn point(&mut self, look: Look, point: Point, says: &str) {
         if let Some(place) = self.place(point) {
             let (path, class) = (look.marker(place, 4.2), look.class());
             let says = escape(says);
@@ -104,8 +105,8 @@ impl Chart {
     }
 
     /// Words beside a place; `anchor` is `start`, `middle` or `end`.
-    pub(super) fn words(&mut self, (x, y): (f64, f64), anchor: &str, words: &str) {
-        let words = escape(words);
+    pub(super) fn words(&mut self, at: Point, anchor: &str, words: &str) {
+        let (Point { x, y }, words) = (at, escape(words));
         self.marks += &format!(
             "<text class=\"note\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>"
         );
@@ -207,7 +208,7 @@ impl Chart {
             }
             let y = TITLE + row * LEGEND_ROW + 2.0;
             let (class, dashes) = (look.class(), look.dashes());
-            let middle = look.marker((x + SAMPLE / 2.0, y), 4.2);
+            let middle = look.marker(Point::new(x + SAMPLE / 2.0, y), 4.2);
             legend += &format!(
                 "<path class=\"line {class}\"{dashes} d=\"M{x:.1} {y:.1}h{SAMPLE:.0}\"/>\
                  <path class=\"point {class}\" d=\"{middle}\"/>\
@@ -234,7 +235,7 @@ pub(super) fn runs<T: Copy>(values: &[Option<T>]) -> Vec<Vec<T>> {
     runs.filter(|run: &Vec<T>| !run.is_empty()).collect()
 }
 
-fn path(places: &[(f64, f64)]) -> String {
-    let corners = places.iter().map(|(x, y)| format!("{x:.1} {y:.1}"));
+fn path(places: &[Point]) -> String {
+    let corners = places.iter().map(|Point { x, y }| format!("{x:.1} {y:.1}"));
     format!("M{}", corners.collect::<Vec<_>>().join("L"))
 }

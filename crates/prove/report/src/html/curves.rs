@@ -2,6 +2,7 @@
 
 use super::axis::{Axis, LIMIT_WITHIN, range};
 use super::chart::Chart;
+use super::look::Point;
 use super::text::{label, label_and_unit, number, short};
 use super::{Figure, Page};
 
@@ -53,7 +54,8 @@ fn curve(page: Page<'_>, figure: &str, meaning: &str) -> Option<Figure> {
         true => Axis::fitting(&all),
         false => Axis::from_zero(&all),
     };
-    let caption = caption(page, (meaning, figure), &y, (limit, shown));
+    let beyond = limit.filter(|_| shown.is_none());
+    let caption = caption(page, figure, meaning, &y, beyond);
     let places: Vec<f64> = levels.iter().copied().map(f64::from).collect();
     let x = Axis::marked(&places);
     let mut chart = Chart::new(&label(figure), x, y, "conversations at once");
@@ -84,7 +86,7 @@ fn fill(chart: &mut Chart, page: Page<'_>, figure: &str) {
         let of_level = |level: u32| page.cell(mode, level)?.value(figure);
         let line = levels
             .iter()
-            .map(|&level| Some((f64::from(level), of_level(level)?)));
+            .map(|&level| Some(Point::new(f64::from(level), of_level(level)?)));
         chart.line(look, &line.collect::<Vec<_>>());
         for &level in levels {
             let Some(cell) = page.cell(mode, level) else {
@@ -101,17 +103,12 @@ fn fill(chart: &mut Chart, page: Page<'_>, figure: &str) {
                     number(interval.high)
                 );
             }
-            chart.point(look, (f64::from(level), value), &says);
+            chart.point(look, Point::new(f64::from(level), value), &says);
         }
     }
 }
 
-fn caption(
-    page: Page<'_>,
-    (meaning, figure): (&str, &str),
-    y: &Axis,
-    (limit, shown): (Option<f64>, Option<f64>),
-) -> String {
+fn caption(page: Page<'_>, figure: &str, meaning: &str, y: &Axis, beyond: Option<f64>) -> String {
     let mut caption = format!("{meaning}.");
     let mut cells = page.summary.cells.iter();
     if cells.any(|cell| cell.intervals.contains_key(figure)) {
@@ -120,7 +117,7 @@ fn caption(
     if y.is_log {
         caption += " The axis is logarithmic.";
     }
-    if let (Some(limit), None) = (limit, shown) {
+    if let Some(limit) = beyond {
         caption += &format!(
             " The objective of {} ms lies above the drawing.",
             short(limit)

@@ -2,7 +2,7 @@
 
 use super::axis::{Axis, LIMIT_WITHIN, range};
 use super::chart::Chart;
-use super::look::{COLOURS, Look};
+use super::look::{COLOURS, Look, Point};
 use super::text::{count, list, number};
 use super::{Figure, Page};
 use stats::traffic::Timeline;
@@ -40,11 +40,11 @@ pub(super) fn turns(page: Page<'_>) -> Vec<Figure> {
     let y = Axis::fitting(&times.flatten().collect::<Vec<_>>());
     let most = turns.map(|turn| turn.turn).max().unwrap_or(1);
     let x = Axis::marked(&(1..=most).map(f64::from).collect::<Vec<_>>());
-    let of_level = |&level: &u32| by_turn(page, level, (&x, &y));
+    let of_level = |&level: &u32| by_turn(page, level, &x, &y);
     chosen.iter().map(of_level).collect()
 }
 
-fn by_turn(page: Page<'_>, level: u32, (x, y): (&Axis, &Axis)) -> Figure {
+fn by_turn(page: Page<'_>, level: u32, x: &Axis, y: &Axis) -> Figure {
     let title = format!("TTFT by turn at {level}, ms");
     let mut chart = Chart::new(&title, x.clone(), y.clone(), "turn of the conversation");
     chart.legend = page.legend();
@@ -58,18 +58,18 @@ fn by_turn(page: Page<'_>, level: u32, (x, y): (&Axis, &Axis)) -> Figure {
         };
         // Side by side, so that they do not hide each other.
         let aside = step * (index as f64 - (modes - 1.0) / 2.0);
-        let place = |turn: u32| f64::from(turn) + aside;
+        let place = |turn: u32, y: f64| Point::new(f64::from(turn) + aside, y);
         let medians = cell
             .turns
             .iter()
-            .map(|turn| Some((place(turn.turn), turn.ttft_ms_p50?)));
+            .map(|turn| Some(place(turn.turn, turn.ttft_ms_p50?)));
         chart.line(look, &medians.collect::<Vec<_>>());
         for turn in &cell.turns {
             let (Some(median), Some(tail)) = (turn.ttft_ms_p50, turn.ttft_ms_p95) else {
                 continue;
             };
-            let at = place(turn.turn);
-            chart.whisker(look, (at, median), (at, tail));
+            let at = place(turn.turn, median);
+            chart.whisker(look, at, place(turn.turn, tail));
             let mut says = format!(
                 "{mode}, turn {}: p50 {} ms, p95 {} ms, {} answers",
                 turn.turn,
@@ -80,7 +80,7 @@ fn by_turn(page: Page<'_>, level: u32, (x, y): (&Axis, &Axis)) -> Figure {
             if let Some(cached) = turn.cached_pct {
                 says += &format!(", {cached:.1} % cached");
             }
-            chart.point(look, (at, median), &says);
+            chart.point(look, at, &says);
         }
     }
     let log = if y.is_log {
@@ -144,7 +144,7 @@ fn fill(chart: &mut Chart, timeline: &Timeline) {
         let together = counts.len().div_ceil(MOST_STEPS).max(1);
         let steps = counts.chunks(together).enumerate().map(|(step, counts)| {
             let most = counts.iter().copied().max()?;
-            Some(((step * together) as f64, f64::from(most)))
+            Some(Point::new((step * together) as f64, f64::from(most)))
         });
         chart.thin_line(look, &steps.collect::<Vec<_>>());
     }

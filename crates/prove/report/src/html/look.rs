@@ -3,6 +3,19 @@
 //! Colours are those of the style sheet, chosen to differ for colour-blind eyes on a light and
 //! on a dark ground; who sees none of them still has the other two.
 
+/// A place of a drawing, or values that have one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Point {
+    pub(super) x: f64,
+    pub(super) y: f64,
+}
+
+impl Point {
+    pub(super) const fn new(x: f64, y: f64) -> Self {
+        Self { x, y }
+    }
+}
+
 /// Colours in the style sheet.
 pub(super) const COLOURS: usize = 8;
 const DASHES: [&str; COLOURS] = [
@@ -82,7 +95,7 @@ impl Look {
     }
 
     /// The outline of a point; `size` is about its radius.
-    pub(super) fn marker(self, (x, y): (f64, f64), size: f64) -> String {
+    pub(super) fn marker(self, Point { x, y }: Point, size: f64) -> String {
         let corners: &[(f64, f64)] = match self.number {
             1 => &[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
             2 => &[(0.0, -1.2), (1.1, 0.85), (-1.1, 0.85)],

@@ -2,6 +2,7 @@
 
 use super::axis::{Axis, LIMIT_WITHIN, range};
 use super::chart::Chart;
+use super::look::Point;
 use super::text::{number, short};
 use super::{Figure, Page};
 
@@ -27,7 +28,7 @@ const AROUND: [(f64, f64); 6] = [
 pub(super) fn figure(page: Page<'_>) -> Option<Figure> {
     let point = |mode: &str, level: u32| {
         let cell = page.cell(mode, level)?;
-        Some((cell.value(WAIT)?, cell.tops))
+        Some(Point::new(cell.value(WAIT)?, cell.tops))
     };
     let levels = &page.summary.levels;
     let modes: Vec<_> = page.modes().collect();
@@ -35,13 +36,13 @@ pub(super) fn figure(page: Page<'_>) -> Option<Figure> {
         let of_mode = levels.iter().filter_map(|&level| point(mode, level));
         of_mode.collect::<Vec<_>>()
     });
-    let all: Vec<(f64, f64)> = all.collect();
-    let (_, most) = range(&all.iter().map(|(wait, _)| *wait).collect::<Vec<_>>())?;
+    let all: Vec<Point> = all.collect();
+    let (_, most) = range(&all.iter().map(|point| point.x).collect::<Vec<_>>())?;
     let limit = page
         .limit(WAIT)
         .filter(|limit| *limit <= most * LIMIT_WITHIN);
-    let waits: Vec<f64> = all.iter().map(|(wait, _)| *wait).chain(limit).collect();
-    let tops: Vec<f64> = all.iter().map(|(_, tops)| *tops).collect();
+    let waits: Vec<f64> = all.iter().map(|point| point.x).chain(limit).collect();
+    let tops: Vec<f64> = all.iter().map(|point| point.y).collect();
     let (x, y) = (Axis::log_beyond(LINEAR_UP_TO, &waits), Axis::around(&tops));
     let mut caption = "Each point is a level, named by its conversations at once; up is more \
                        work done, left is less waiting."
@@ -60,11 +61,10 @@ pub(super) fn figure(page: Page<'_>) -> Option<Figure> {
     }
     for &(mode, look) in &modes {
         for &level in levels {
-            if let Some((wait, tops)) = point(mode, level) {
-                let (wait_text, tops_text) = (number(wait), number(tops));
-                let says =
-                    format!("{mode} at {level}: {tops_text} tokens/s, TTFT p95 {wait_text} ms");
-                chart.point(look, (wait, tops), &says);
+            if let Some(point) = point(mode, level) {
+                let (wait, tops) = (number(point.x), number(point.y));
+                let says = format!("{mode} at {level}: {tops} tokens/s, TTFT p95 {wait} ms");
+                chart.point(look, point, &says);
             }
         }
     }
@@ -84,28 +84,41 @@ pub(super) fn figure(page: Page<'_>) -> Option<Figure> {
 
 /// Labels stand where they cover neither points nor each other; one without a place is left
 /// out, since its point still tells.
-fn label(chart: &mut Chart, points: &[(u32, (f64, f64))]) {
+fn label(chart: &mut Chart, points: &[(u32, Point)]) {
     let placed = points
         .iter()
         .filter_map(|&(level, point)| Some((level, chart.place(point)?)));
-    let placed: Vec<(u32, (f64, f64))> = placed.collect();
-    let mut taken: Vec<_> = placed.iter().map(|&(_, place)| (place, POINT)).collect();
-    for &(level, (x, y)) in &placed {
-        let free = AROUND
-            .iter()
-            .map(|(right, down)| (x + right, y + down))
-            .find(|&place| {
-                place.1 > 0.0 && !taken.iter().any(|&other| overlap((place, LABEL), other))
-            });
-        if let Some(place) = free {
-            taken.push((place, LABEL));
-            chart.words((place.0, place.1 + 4.0), "middle", &level.to_string());
+    let placed: Vec<(u32, Point)> = placed.collect();
+    let points = placed.iter().map(|&(_, centre)| Patch {
+        centre,
+        half: POINT,
+    });
+    let mut taken: Vec<Patch> = points.collect();
+    for &(level, Point { x, y }) in &placed {
+        let around = AROUND.iter().map(|(right, down)| Patch {
+            centre: Point::new(x + right, y + down),
+            half: LABEL,
+        });
+        let mut free = around.filter(|patch| patch.centre.y > 0.0);
+        if let Some(patch) = free.find(|patch| !taken.iter().any(|other| patch.overlaps(other))) {
+            taken.push(patch);
+            let Point { x, y } = patch.centre;
+            chart.words(Point::new(x, y + 4.0), "middle", &level.to_string());
         }
     }
 }
 
-type Centred = ((f64, f64), (f64, f64));
+/// What a label or a point covers.
+#[derive(Clone, Copy, Debug)]
+struct Patch {
+    centre: Point,
+    /// Half its width and half its height.
+    half: (f64, f64),
+}
 
-fn overlap((one, its): Centred, (other, others): Centred) -> bool {
-    (one.0 - other.0).abs() < its.0 + others.0 && (one.1 - other.1).abs() < its.1 + others.1
+impl Patch {
+    fn overlaps(&self, other: &Self) -> bool {
+        (self.centre.x - other.centre.x).abs() < self.half.0 + other.half.0
+            && (self.centre.y - other.centre.y).abs() < self.half.1 + other.half.1
+    }
 }

@@ -11,7 +11,7 @@ use http::{Request, StatusCode};
 use http_client::HttpClient;
 use serde_json::{Value, json};
 
-use super::command;
+use super::command::{self, CommandError};
 use super::scrape::Counters;
 
 const MOST_BYTES: usize = 8 << 20;
@@ -29,8 +29,10 @@ pub enum DeploymentError {
     #[error("{field}: {problem}")]
     Hook {
         field: &'static str,
-        problem: String,
+        problem: CommandError,
     },
+    #[error("ready-url: {0} was not ready for half an hour")]
+    NotReady(String),
 }
 
 /// A deployment under test.
@@ -208,10 +210,7 @@ impl Deployment {
             }
         };
         let waited = tokio::time::timeout(READY_PATIENCE, stable).await;
-        waited.map_err(|_| DeploymentError::Hook {
-            field: "ready-url",
-            problem: format!("{address} was not ready for half an hour"),
-        })
+        waited.map_err(|_| DeploymentError::NotReady(address.to_owned()))
     }
 
     async fn call(
@@ -253,6 +252,6 @@ impl Deployment {
     }
 }
 
-fn hook(field: &'static str) -> impl Fn(String) -> DeploymentError {
+fn hook(field: &'static str) -> impl Fn(CommandError) -> DeploymentError {
     move |problem| DeploymentError::Hook { field, problem }
 }

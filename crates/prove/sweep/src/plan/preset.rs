@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use super::Wish;
+use crate::order::{UnknownName, named};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preset {
@@ -45,14 +46,10 @@ impl Preset {
 }
 
 impl FromStr for Preset {
-    type Err = String;
+    type Err = UnknownName;
 
-    fn from_str(name: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|(known, _)| *known == name);
-        found.map(|&(_, preset)| preset).ok_or_else(|| {
-            let known = Self::ALL.map(|(name, _)| name).join(", ");
-            format!("no preset `{name}`; available: {known}")
-        })
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        named("preset", name, &Self::ALL)
     }
 }
 

@@ -55,8 +55,11 @@ pub struct Wish {
     pub ready_url: Option<String>,
 }
 
-fn bad(field: &'static str) -> impl Fn(String) -> PlanError {
-    move |problem| PlanError { field, problem }
+fn bad<P: ToString>(field: &'static str) -> impl Fn(P) -> PlanError {
+    move |problem| PlanError {
+        field,
+        problem: problem.to_string(),
+    }
 }
 
 impl Wish {
@@ -118,7 +121,7 @@ impl Wish {
             },
             warmup_s: time("warmup", &named(&wish.warmup))?,
             window_s: match time("window", &named(&wish.window))? {
-                0.0 => return Err(bad("window")("a window of 0 measures nothing".to_owned())),
+                0.0 => return Err(bad("window")("a window of 0 measures nothing")),
                 window => window,
             },
             seed: wish.seed.unwrap_or(DEFAULT_SEED),
@@ -127,7 +130,7 @@ impl Wish {
                 .as_deref()
                 .unwrap_or(DEFAULT_SLO)
                 .parse()
-                .map_err(|error: stats::slo::ObjectiveError| bad("slo")(error.to_string()))?,
+                .map_err(bad::<stats::slo::ObjectiveError>("slo"))?,
             order,
             workload,
         };
@@ -160,19 +163,19 @@ impl Wish {
         }
         if self.story {
             let problem = "a story has its own stages; omit story or modes";
-            return Err(bad("modes")(problem.to_owned()));
+            return Err(bad("modes")(problem));
         }
         let free = !is_virtual && self.set_mode_command.is_some();
         let mut modes: Vec<String> = Vec::new();
         for name in text.split(',').map(str::trim) {
             if name.is_empty() {
-                return Err(bad("modes")("a mode has no name".to_owned()));
+                return Err(bad("modes")("a mode has no name"));
             }
             let name = match free {
                 true => name.to_owned(),
                 false => {
                     let mode = name.parse::<ModeName>();
-                    let mode = mode.map_err(|error| bad("modes")(error.to_string()))?;
+                    let mode = mode.map_err(bad("modes"))?;
                     mode.as_str().to_owned()
                 }
             };
@@ -194,7 +197,7 @@ impl Wish {
     fn virtual_testbed(&self, workload: &str) -> Result<Testbed, PlanError> {
         if self.target.is_some() {
             let problem = "a virtual sweep has no target server; omit one of the two";
-            return Err(bad("target")(problem.to_owned()));
+            return Err(bad("target")(problem));
         }
         // Also checks that load and workers fit each other.
         let find = |profile: Option<&str>| {
@@ -213,7 +216,7 @@ impl Wish {
         }
         if self.profile.is_some() {
             let problem = "a story has a profile for each of its stages; omit it";
-            return Err(bad("profile")(problem.to_owned()));
+            return Err(bad("profile")(problem));
         }
         let stages = story::stages();
         let mut workers = 0;
@@ -227,7 +230,7 @@ impl Wish {
         let Some(target) = self.target.clone() else {
             let problem =
                 "set the server to measure, such as http://127.0.0.1:8000, or use --virtual";
-            return Err(bad("target")(problem.to_owned()));
+            return Err(bad("target")(problem));
         };
         for (field, given) in [
             ("profile", self.profile.is_some()),
@@ -235,13 +238,13 @@ impl Wish {
         ] {
             if given {
                 let problem = "a running server has its own; only virtual sweeps have this option";
-                return Err(bad(field)(problem.to_owned()));
+                return Err(bad(field)(problem));
             }
         }
         if self.story && self.set_mode_command.is_none() {
             let problem = "a running server cannot change its engines by itself; \
                            set a command that deploys a stage: round-robin, kv, kv+draft, kv+eagle3";
-            return Err(bad("set-mode-command")(problem.to_owned()));
+            return Err(bad("set-mode-command")(problem));
         }
         Workload::find(workload)
             .map_err(|error| bad("workload")(error_chain(&error)))?

@@ -95,12 +95,7 @@ pub struct Registered {
 impl Registered {
     /// Registers, and again whenever the lease was lost, until it is withdrawn. etcd need not
     /// be there yet.
-    pub fn open(
-        etcd: Etcd,
-        (key, text): (String, String),
-        ttl: Duration,
-        tasks: &TaskTracker,
-    ) -> Self {
+    pub fn open(etcd: Etcd, key: String, text: String, ttl: Duration, tasks: &TaskTracker) -> Self {
         let (withdraw, done) = (CancellationToken::new(), CancellationToken::new());
         let registered = Self {
             withdraw: withdraw.clone(),
@@ -111,7 +106,7 @@ impl Registered {
             let _done = done.drop_guard();
             let mut complained = false;
             loop {
-                let attempt = register(&etcd, (&key, &text), ttl, &own);
+                let attempt = register(&etcd, &key, &text, ttl, &own);
                 let Some(lease) = withdraw.run_until_cancelled(attempt).await else {
                     return;
                 };
@@ -148,7 +143,8 @@ impl Registered {
 
 async fn register(
     etcd: &Etcd,
-    (key, text): (&str, &str),
+    key: &str,
+    text: &str,
     ttl: Duration,
     tasks: &TaskTracker,
 ) -> Result<etcd::Lease, etcd::Error> {

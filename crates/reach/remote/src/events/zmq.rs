@@ -112,7 +112,8 @@ fn kept_from(kept: &Kept, first: u64) -> Vec<Numbered> {
 /// Listens to one worker until `stop` fires. Returns once connected; the task is the
 /// caller's to run.
 pub async fn listen(
-    (publish, replay): (&str, &str),
+    publish: &str,
+    replay: &str,
     topic: &str,
     inlet: Inlet,
     stop: CancellationToken,

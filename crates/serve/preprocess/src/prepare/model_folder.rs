@@ -161,7 +161,7 @@ fn template_source(
             Ok(source) => Ok((source, path)),
             Err(error) => Err(LoadError::Template {
                 path,
-                reason: error.to_string(),
+                reason: error.into(),
             }),
         };
     }

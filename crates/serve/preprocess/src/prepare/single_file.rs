@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::Vocabulary;
-use crate::error::LoadError;
+use crate::error::{LoadError, TemplateFault, TokenizerFault};
 use crate::template::ChatTemplate;
 use crate::tokenizer::hugging_face::HuggingFace;
 use crate::tokenizer::{NamedToken, Tokenizer};
@@ -14,18 +14,14 @@ pub(super) fn load(
     from: &Vocabulary<'_>,
     clock: fn() -> SystemTime,
 ) -> Result<(Tokenizer, ChatTemplate), LoadError> {
-    let wrong = |reason: String| LoadError::Tokenizer {
+    let wrong = |reason| LoadError::Tokenizer {
         path: path.to_owned(),
         reason,
     };
     let vocabulary = HuggingFace::parse(from.tokenizer_json.as_bytes()).map_err(wrong)?;
     let named = |text: &str| {
         let id = vocabulary.id_of(text);
-        id.ok_or_else(|| {
-            wrong(format!(
-                "its special token `{text}` is not in its vocabulary"
-            ))
-        })
+        id.ok_or_else(|| wrong(TokenizerFault::NoToken(text.to_owned())))
     };
     let mut ends = from
         .eos
@@ -41,12 +37,12 @@ pub(super) fn load(
         }),
         None => None,
     };
-    let source = from.chat_template.ok_or_else(|| LoadError::Template {
-        path: path.to_owned(),
-        reason: "it has no chat template".to_owned(),
-    })?;
     let eos_text = from.eos.first().cloned().unwrap_or_default();
-    let template = ChatTemplate::new(source, from.bos.unwrap_or_default(), &eos_text, clock)
+    let template = from.chat_template.ok_or(TemplateFault::Missing);
+    let template = template
+        .and_then(|source| {
+            ChatTemplate::new(source, from.bos.unwrap_or_default(), &eos_text, clock)
+        })
         .map_err(|reason| LoadError::Template {
             path: path.to_owned(),
             reason,

@@ -156,7 +156,7 @@ fn a_template_may_refuse() {
 #[test]
 fn a_template_that_does_not_compile_is_refused() {
     let error = ChatTemplate::new("{% for %}", "", "", clock).unwrap_err();
-    expect!["syntax error: unexpected end of block, expected in"].assert_eq(&error);
+    expect!["syntax error: unexpected end of block, expected in"].assert_eq(&error.to_string());
 }
 
 #[test]

@@ -22,7 +22,7 @@ use tokenizers::Tokenizer as Tokenizers;
 use self::byte_level::TokenTable;
 use self::rules::{AddedToken, Rules};
 use super::Specials;
-use crate::error::PrepareError;
+use crate::error::{PrepareError, TokenizerFault};
 use crate::piece::SplitPattern;
 
 /// A loaded `tokenizer.json`.
@@ -40,13 +40,13 @@ pub(crate) struct HuggingFace {
 
 impl HuggingFace {
     /// `json` is the content of the file.
-    pub(crate) fn parse(json: &[u8]) -> Result<Self, String> {
-        let rules: Rules = serde_json::from_slice(json).map_err(|error| error.to_string())?;
-        let mut plain = Tokenizers::from_bytes(json).map_err(|error| error.to_string())?;
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, TokenizerFault> {
+        let rules: Rules = serde_json::from_slice(json)?;
+        let mut plain = Tokenizers::from_bytes(json).map_err(TokenizerFault::Library)?;
         // Cutting a prompt or padding it is not the tokenizer's business here.
         plain
             .with_truncation(None)
-            .map_err(|error| error.to_string())?;
+            .map_err(TokenizerFault::Library)?;
         plain.with_padding(None);
         let pattern = rules.split_pattern();
         let parsing = pattern.is_none().then(|| plain.clone());

@@ -99,7 +99,7 @@ impl Line {
     }
 
     /// Takes in a sample `(x, y)`. Several witnesses of one event share a weight of 1.
-    pub fn observe(&mut self, (x, y): (f64, f64), weight: f64, now: Moment) {
+    pub fn observe(&mut self, x: f64, y: f64, weight: f64, now: Moment) {
         let y = self.clipped(x, y, weight);
         let elapsed = now.since(self.seen).as_secs_f64();
         self.seen = self.seen.max(now);

@@ -180,13 +180,13 @@ fn one_outlier_hardly_moves_a_line() {
     let at = |second: u64| Moment::ZERO + Duration::from_secs(second);
     for second in 0..60 {
         let x = (second % 10) as f64;
-        line.observe((x, 2.0 + 0.5 * x), 1.0, at(second));
+        line.observe(x, 2.0 + 0.5 * x, 1.0, at(second));
     }
     // Not quite: the anchor still pulls a little.
     assert!((line.slope() - 0.5).abs() < 0.05, "{line:?}");
     assert!((line.intercept() - 2.0).abs() < 0.25, "{line:?}");
     let before = line.at(5.0);
-    line.observe((5.0, 1000.0), 1.0, at(60));
+    line.observe(5.0, 1000.0, 1.0, at(60));
     assert!((line.at(5.0) / before - 1.0).abs() < 0.05, "{line:?}");
 }
 
@@ -199,7 +199,7 @@ fn without_variation_the_slope_stays_and_the_level_follows() {
     };
     let mut line = Line::new(shape);
     for second in 0..200 {
-        line.observe((10.0, 4.0), 1.0, Moment::ZERO + Duration::from_secs(second));
+        line.observe(10.0, 4.0, 1.0, Moment::ZERO + Duration::from_secs(second));
     }
     assert!((line.slope() - 0.1).abs() < 0.03, "{line:?}");
     assert!((line.at(10.0) - 4.0).abs() < 0.05, "{line:?}");
@@ -216,7 +216,7 @@ fn a_line_never_predicts_a_negative_time() {
     for second in 0..100 {
         let x = 10.0 + (second % 3) as f64;
         let now = Moment::ZERO + Duration::from_secs(second);
-        line.observe((x, 3.0 * (x - 10.0)), 1.0, now);
+        line.observe(x, 3.0 * (x - 10.0), 1.0, now);
     }
     assert!(line.intercept() >= 0.0 && line.slope() > 0.0, "{line:?}");
     assert!(line.at(0.0) >= 0.0);

@@ -28,7 +28,8 @@ impl Waiters {
     pub(super) fn enter(
         &mut self,
         router: &Router,
-        (ticket, deadline): (Ticket, Option<Moment>),
+        ticket: Ticket,
+        deadline: Option<Moment>,
     ) -> Turn {
         let (sender, receiver) = oneshot::channel();
         self.senders.insert(ticket, sender);

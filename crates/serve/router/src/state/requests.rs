@@ -69,7 +69,7 @@ impl State {
             member.health.served(member.slots);
             member.profile.progressed = now;
             reservation.mark = member.profile.occupancy.mark(now);
-            learn_first_token(member, reservation, claim, (cached_tokens, now));
+            learn_first_token(member, reservation, claim, cached_tokens, now);
         }
         reservation.found_tokens = Some(cached_tokens);
         self.log.amend(reservation.decision, |decision| {
@@ -194,7 +194,8 @@ fn learn_first_token(
     member: &mut Member,
     reservation: &Reservation,
     claim: &Claim,
-    (cached_tokens, now): (u32, Moment),
+    cached_tokens: u32,
+    now: Moment,
 ) {
     let after = now.since(claim.at);
     let uncached = reservation.prompt_tokens.saturating_sub(cached_tokens);

@@ -5,6 +5,28 @@
 
 use serde::Deserialize;
 
+/// Why a constant cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConstantError {
+    #[error("the origin is missing")]
+    NoOrigin,
+    #[error("unit `{unit}` is not one of {}", known.join(", "))]
+    Unit {
+        unit: String,
+        known: Vec<&'static str>,
+    },
+    #[error("{0} is not a quantity")]
+    NotAQuantity(f64),
+    #[error("{value} is not a whole number of {unit}")]
+    NotWhole { value: f64, unit: String },
+    #[error("{0} is more than the whole")]
+    AboveOne(f64),
+    #[error("{0} is not between 0 and 1")]
+    NotAShare(f64),
+    #[error("a step takes time")]
+    ZeroTime,
+}
+
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Constant {
@@ -24,58 +46,57 @@ const STEPS: &[Unit] = &[("steps", 1.0)];
 const ROWS: &[Unit] = &[("rows", 1.0)];
 
 impl Constant {
-    pub(super) fn seconds(&self) -> Result<f64, String> {
+    pub(super) fn seconds(&self) -> Result<f64, ConstantError> {
         self.in_base_unit(TIMES)
     }
 
-    pub(super) fn bytes(&self) -> Result<f64, String> {
+    pub(super) fn bytes(&self) -> Result<f64, ConstantError> {
         self.in_base_unit(SIZES)
     }
 
     /// A share between 0 and 1.
-    pub(super) fn ratio(&self) -> Result<f64, String> {
+    pub(super) fn ratio(&self) -> Result<f64, ConstantError> {
         let value = self.in_base_unit(RATIOS)?;
         if value > 1.0 {
-            Err(format!("{value} is more than the whole"))
+            Err(ConstantError::AboveOne(value))
         } else {
             Ok(value)
         }
     }
 
-    pub(super) fn tokens(&self) -> Result<f64, String> {
+    pub(super) fn tokens(&self) -> Result<f64, ConstantError> {
         self.in_base_unit(TOKENS)
     }
 
-    pub(super) fn steps(&self) -> Result<u32, String> {
+    pub(super) fn steps(&self) -> Result<u32, ConstantError> {
         self.whole(STEPS)
     }
 
     /// Rows of a batch.
-    pub(super) fn rows(&self) -> Result<u32, String> {
+    pub(super) fn rows(&self) -> Result<u32, ConstantError> {
         self.whole(ROWS)
     }
 
-    fn whole(&self, units: &[Unit]) -> Result<u32, String> {
+    fn whole(&self, units: &[Unit]) -> Result<u32, ConstantError> {
         let value = self.in_base_unit(units)?;
         if value.fract() == 0.0 && value <= f64::from(u32::MAX) {
             Ok(value as u32)
         } else {
-            Err(format!("{value} is not a whole number of {}", self.unit))
+            let unit = self.unit.clone();
+            Err(ConstantError::NotWhole { value, unit })
         }
     }
 
-    fn in_base_unit(&self, units: &[Unit]) -> Result<f64, String> {
+    fn in_base_unit(&self, units: &[Unit]) -> Result<f64, ConstantError> {
         check_origin(&self.origin)?;
         let Some((_, worth)) = units.iter().find(|(name, _)| *name == self.unit) else {
-            let known: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
-            return Err(format!(
-                "unit `{}` is not one of {}",
-                self.unit,
-                known.join(", ")
-            ));
+            return Err(ConstantError::Unit {
+                unit: self.unit.clone(),
+                known: units.iter().map(|(name, _)| *name).collect(),
+            });
         };
         if !self.value.is_finite() || self.value < 0.0 {
-            return Err(format!("{} is not a quantity", self.value));
+            return Err(ConstantError::NotAQuantity(self.value));
         }
         Ok(self.value * worth)
     }
@@ -90,22 +111,22 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    pub(super) fn checked(self) -> Result<Vec<f64>, String> {
+    pub(super) fn checked(self) -> Result<Vec<f64>, ConstantError> {
         check_origin(&self.origin)?;
         match self
             .values
             .iter()
             .find(|value| !(0.0..=1.0).contains(*value))
         {
-            Some(value) => Err(format!("{value} is not between 0 and 1")),
+            Some(value) => Err(ConstantError::NotAShare(*value)),
             None => Ok(self.values),
         }
     }
 }
 
-fn check_origin(origin: &str) -> Result<(), String> {
+fn check_origin(origin: &str) -> Result<(), ConstantError> {
     if origin.trim().is_empty() {
-        Err("the origin is missing".to_owned())
+        Err(ConstantError::NoOrigin)
     } else {
         Ok(())
     }

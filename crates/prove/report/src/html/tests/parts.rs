@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::axis::Axis;
 use super::super::chart::{Chart, runs};
-use super::super::look::{COLOURS, Look};
+use super::super::look::{COLOURS, Look, Point};
 use super::super::text;
 
 #[test]
@@ -37,14 +37,15 @@ fn what_is_missing_leaves_a_gap() {
     let axis = || Axis::from_zero(&[0.0, 10.0]);
     let mut chart = Chart::new("t", axis(), axis(), "x");
     let points = [
-        Some((0.0, 1.0)),
-        Some((1.0, 1.0)),
-        Some((2.0, f64::NAN)),
-        Some((3.0, 1.0)),
-        Some((4.0, 1.0)),
+        (0.0, 1.0),
+        (1.0, 1.0),
+        (2.0, f64::NAN),
+        (3.0, 1.0),
+        (4.0, 1.0),
     ];
+    let points = points.map(|(x, y)| Some(Point::new(x, y)));
     chart.line(Look::mode(0), &points);
-    chart.point(Look::mode(0), (f64::NAN, 1.0), "nowhere");
+    chart.point(Look::mode(0), Point::new(f64::NAN, 1.0), "nowhere");
     let drawing = chart.svg("");
     assert_eq!(drawing.matches("class=\"line m0\"").count(), 2);
     assert!(!drawing.contains("nowhere") && !drawing.contains("NaN"));
@@ -54,7 +55,7 @@ fn what_is_missing_leaves_a_gap() {
 fn lines_differ_in_more_than_colour() {
     let looks = (0..COLOURS).map(|number| {
         let look = Look::mode(number);
-        (look.dashes(), look.marker((0.0, 0.0), 4.0))
+        (look.dashes(), look.marker(Point::new(0.0, 0.0), 4.0))
     });
     let (dashes, markers): (BTreeSet<_>, BTreeSet<_>) = looks.unzip();
     assert_eq!((dashes.len(), markers.len()), (COLOURS, COLOURS));
