@@ -56,7 +56,7 @@ async fn demo(plan: DemoPlan) -> anyhow::Result<()> {
         frontend: plan.frontend,
         control: plan.control,
     };
-    let outside = Outside {
+    let outside = EdgePlan {
         listeners,
         listening: plan.listening,
         load: plan.load,
@@ -88,13 +88,13 @@ async fn observability(
 /// Starts the system and serves until a signal.
 async fn serve(
     plan: SystemPlan,
-    outside: Outside,
+    outside: EdgePlan,
     signals: StopSignals,
     beside: Option<&Observability>,
 ) -> anyhow::Result<()> {
     let system = System::start(plan).await?;
     system.greet(&outside.listeners, beside)?;
-    let Outside {
+    let EdgePlan {
         listeners,
         listening,
         load,
@@ -124,7 +124,7 @@ struct Listeners {
 }
 
 /// What stands before the system, as planned.
-struct Outside {
+struct EdgePlan {
     listeners: Listeners,
     listening: Listening,
     load: Option<LoadPlan>,
@@ -268,7 +268,7 @@ impl System {
     async fn serve(
         self,
         running: Running,
-        facade: console::Facade,
+        facade: console::ConsoleSetup,
         mut signals: StopSignals,
     ) -> anyhow::Result<()> {
         let Self {

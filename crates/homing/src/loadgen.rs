@@ -22,7 +22,7 @@ use telemetry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
-use self::console::Elsewhere;
+use self::console::RemoteTarget;
 use self::outputs::Recorder;
 use self::report::Report;
 use self::view::View;
@@ -82,7 +82,7 @@ async fn load(args: &LoadgenArgs) -> anyhow::Result<bool> {
         records: recorder.sink(),
     };
     let generator = LoadGenerator::spawn(config, parts, &tasks)?;
-    let elsewhere = Elsewhere { model, simulated };
+    let elsewhere = RemoteTarget { model, simulated };
     let console = console::serve(args, elsewhere, &generator, &tasks).await?;
     watch(args, &generator).await?;
     console.cancel();

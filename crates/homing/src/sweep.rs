@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ::sweep::{Folder, Plan, Sitting, Testbed, VirtualRun, Wish, plan, publish};
+use ::sweep::{Folder, PartialPlan, Plan, SweepSession, Testbed, VirtualRun, plan, publish};
 use anyhow::Context as _;
 use stats::{Measurements, Summary};
 
@@ -27,16 +27,16 @@ pub(crate) fn run(args: &SweepArgs) -> ExitCode {
         .build();
     let outcome = runtime
         .context("cannot start the runtime")
-        .map_err(Trouble::Before);
+        .map_err(SweepError::Before);
     let outcome = outcome.and_then(|runtime| runtime.block_on(Box::pin(command(args))));
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(Trouble::Before(error)) => {
+        Err(SweepError::Before(error)) => {
             print::error(format_args!("{error:#}"));
             ExitCode::from(UNUSABLE)
         }
-        Err(Trouble::Later(error)) => {
+        Err(SweepError::Later(error)) => {
             print::error(format_args!("{error:#}"));
             ExitCode::FAILURE
         }
@@ -44,41 +44,46 @@ pub(crate) fn run(args: &SweepArgs) -> ExitCode {
 }
 
 /// What went wrong, before anything ran or later.
-enum Trouble {
+enum SweepError {
     Before(anyhow::Error),
     Later(anyhow::Error),
 }
 
 /// Whether all runs are done.
-async fn command(args: &SweepArgs) -> Result<bool, Trouble> {
+async fn command(args: &SweepArgs) -> Result<bool, SweepError> {
     if let Some(SweepCommand::Report { dir, compare }) = &args.command {
-        let measurements = measurements(compare.as_deref()).map_err(Trouble::Before)?;
-        let folder = Folder::read(dir).map_err(|error| Trouble::Before(error.into()))?;
-        return tell(&folder, measurements.as_ref(), args.threads).map_err(Trouble::Later);
+        let measurements = measurements(compare.as_deref()).map_err(SweepError::Before)?;
+        let folder = Folder::read(dir).map_err(|error| SweepError::Before(error.into()))?;
+        return write_report(&folder, measurements.as_ref(), args.threads)
+            .map_err(SweepError::Later);
     }
-    let measurements = measurements(args.compare.as_deref()).map_err(Trouble::Before)?;
-    let plan = planned(args).map_err(Trouble::Before)?;
+    let measurements = measurements(args.compare.as_deref()).map_err(SweepError::Before)?;
+    let plan = planned(args).map_err(SweepError::Before)?;
     // A server is asked before a folder is made for it.
     let reached = match &plan.testbed {
         Testbed::Virtual { .. } | Testbed::Story { .. } => None,
-        testbed @ (Testbed::Homing { .. } | Testbed::Hooks { .. }) => {
-            Some(live::reach(args, testbed).await.map_err(Trouble::Before)?)
-        }
+        testbed @ (Testbed::Homing { .. } | Testbed::Hooks { .. }) => Some(
+            live::reach(args, testbed)
+                .await
+                .map_err(SweepError::Before)?,
+        ),
     };
     let output = args.output.as_deref().unwrap_or(Path::new("."));
-    let folder = Folder::open(output, plan).map_err(|error| Trouble::Before(error.into()))?;
+    let folder = Folder::open(output, plan).map_err(|error| SweepError::Before(error.into()))?;
     announce(&folder);
     let begun_ms = unix_ms();
     let outcome = match reached {
-        None => in_virtual_time(args, &folder).await.map_err(Trouble::Later),
+        None => in_virtual_time(args, &folder)
+            .await
+            .map_err(SweepError::Later),
         Some(reached) => live::run(reached, &folder).await,
     };
     let (completed, problem) = match outcome {
         Ok(completed) => (completed, None),
-        Err(Trouble::Before(error)) => return Err(Trouble::Before(error)),
-        Err(Trouble::Later(error)) => (folder_progress(&folder), Some(error)),
+        Err(SweepError::Before(error)) => return Err(SweepError::Before(error)),
+        Err(SweepError::Later(error)) => (folder_progress(&folder), Some(error)),
     };
-    let sitting = Sitting {
+    let sitting = SweepSession {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         begun_ms,
         ended_ms: unix_ms(),
@@ -86,10 +91,11 @@ async fn command(args: &SweepArgs) -> Result<bool, Trouble> {
     };
     folder
         .log(sitting)
-        .map_err(|error| Trouble::Later(error.into()))?;
-    let is_done = tell(&folder, measurements.as_ref(), args.threads).map_err(Trouble::Later)?;
+        .map_err(|error| SweepError::Later(error.into()))?;
+    let is_done =
+        write_report(&folder, measurements.as_ref(), args.threads).map_err(SweepError::Later)?;
     match problem {
-        Some(error) => Err(Trouble::Later(error)),
+        Some(error) => Err(SweepError::Later(error)),
         None => Ok(is_done || args.search),
     }
 }
@@ -102,12 +108,12 @@ fn folder_progress(folder: &Folder) -> usize {
 fn planned(args: &SweepArgs) -> anyhow::Result<Plan> {
     let file = match &args.plan_file {
         Some(path) => plan::read(path)?,
-        None => Wish::default(),
+        None => PartialPlan::default(),
     };
-    let wish = args.plan.wish().or(file);
+    let partial = args.plan.partial().or(file);
     // A story is simulated unless it has a target.
-    let is_virtual = args.in_virtual_time || wish.story && wish.target.is_none();
-    Ok(wish.resolve(is_virtual)?)
+    let is_virtual = args.in_virtual_time || partial.story && partial.target.is_none();
+    Ok(partial.resolve(is_virtual)?)
 }
 
 fn measurements(name: Option<&str>) -> anyhow::Result<Option<Measurements>> {
@@ -152,7 +158,7 @@ async fn in_virtual_time(args: &SweepArgs, folder: &Folder) -> anyhow::Result<us
 }
 
 /// Writes the report and prints its table. Returns whether all runs are done.
-fn tell(
+fn write_report(
     folder: &Folder,
     measurements: Option<&Measurements>,
     threads: Option<usize>,

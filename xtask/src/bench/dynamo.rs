@@ -17,7 +17,7 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use serde_json::Value;
 
-use self::genuine::{Genuine, Place, Setting, WORDS, write_model};
+use self::genuine::{Genuine, RegisterAt, Setting, WORDS, write_model};
 use super::client::percentile;
 use super::frontend::say;
 use super::server::cpu_of;
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         python,
         model,
         name: NAME.to_owned(),
-        place: Place::Folder(registry),
+        place: RegisterAt::Folder(registry),
         block_size: BLOCK,
     };
     let options = ["--max-num-seqs=64", "--max-num-batched-tokens=8192"];
@@ -142,7 +142,7 @@ enum Frontend {
 
 impl Frontend {
     fn start(side: Side, setting: &Setting, port: u16) -> anyhow::Result<Self> {
-        let (Side::Homing, Place::Folder(registry)) = (side, &setting.place) else {
+        let (Side::Homing, RegisterAt::Folder(registry)) = (side, &setting.place) else {
             return Ok(Self::Dynamo(setting.frontend(port)?));
         };
         let child = Command::new("target/release/homing")

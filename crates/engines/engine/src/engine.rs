@@ -193,7 +193,7 @@ impl<E: Executor> Task<E> {
                     Ok(output) => {
                         let ended = self.shared.clock.now();
                         self.scheduler.commit(output, ended);
-                        self.tell(began, ended);
+                        self.publish_step(began, ended);
                         if began == ended {
                             // A step without duration never waited, and others want to run.
                             tokio::task::yield_now().await;
@@ -207,7 +207,7 @@ impl<E: Executor> Task<E> {
                     info!("engine has drained");
                     return;
                 }
-                self.rest(draining).await;
+                self.wait_for_work(draining).await;
             }
         }
     }
@@ -241,8 +241,8 @@ impl<E: Executor> Task<E> {
         self.commands = commands;
     }
 
-    /// Tells everyone about a step, in the order that the module's header promises.
-    fn tell(&mut self, began: Moment, ended: Moment) {
+    /// Publishes a step, in the order that the module's header promises.
+    fn publish_step(&mut self, began: Moment, ended: Moment) {
         self.publish_events();
         self.scheduler.deliver();
         self.utilization.record(began, ended);
@@ -305,7 +305,7 @@ impl<E: Executor> Task<E> {
 
     /// Waits for work. Reports once more when the busy time has left the window, so that an
     /// idle worker does not seem busy forever.
-    async fn rest(&mut self, draining: bool) {
+    async fn wait_for_work(&mut self, draining: bool) {
         let settled = tokio::time::sleep(WINDOW);
         let busy = self.shared.status.lock().utilization > 0.0;
         tokio::select! {

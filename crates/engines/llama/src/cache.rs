@@ -38,7 +38,7 @@ struct LayerCache {
 
 /// Where a token's keys and values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct KvAddress {
     pub(crate) block: u32,
     /// In the block.
     pub(crate) offset: usize,
@@ -108,7 +108,13 @@ impl KvCache {
     /// # Safety
     ///
     /// Nobody else writes the place or reads it meanwhile.
-    pub(crate) unsafe fn store(&self, layer: usize, place: Place, keys: &[f32], values: &[f32]) {
+    pub(crate) unsafe fn store(
+        &self,
+        layer: usize,
+        place: KvAddress,
+        keys: &[f32],
+        values: &[f32],
+    ) {
         let view = self.layer(layer);
         let buffers = &self.layers[layer];
         let (block, offset, size) = (place.block as usize, place.offset, view.head_size);

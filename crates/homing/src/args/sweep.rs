@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use ::sweep::Wish;
+use ::sweep::PartialPlan;
 use clap::{Args, Subcommand};
 
 pub(super) const EXAMPLES: &str = "\
@@ -153,9 +153,9 @@ pub(crate) struct PlanArgs {
 }
 
 impl PlanArgs {
-    pub(crate) fn wish(&self) -> Wish {
+    pub(crate) fn partial(&self) -> PartialPlan {
         let this = self.clone();
-        Wish {
+        PartialPlan {
             preset: this.preset,
             story: this.story,
             levels: this.levels,

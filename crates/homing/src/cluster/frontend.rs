@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use transport::roster;
 
 use super::keys::KeyFile;
-use super::membership::{self, Place};
+use super::membership::{self, JoinTarget};
 use crate::plan::{FrontendPlan, ModelPlan, Served, WorkerSources, draw_id};
 use crate::process::{self, Control, StopSignals};
 use crate::{print, runtime};
@@ -94,7 +94,7 @@ async fn start(wiring: Wiring, tasks: &Tasks) -> anyhow::Result<Frontend> {
     };
     let (roster, changes) = roster();
     let frontend = Frontend::start(config, parts, changes, tasks);
-    let place = Place {
+    let place = JoinTarget {
         roster,
         registry,
         clock,

@@ -16,7 +16,7 @@ use transport::Roster;
 use crate::plan::{DynamoPlan, DynamoRegistry, Found, OwnWorkers, Served, Source, WorkerSources};
 
 /// The frontend that workers join.
-pub(super) struct Place {
+pub(super) struct JoinTarget {
     pub(super) roster: Roster,
     pub(super) registry: Registry,
     pub(super) clock: Clock,
@@ -28,7 +28,7 @@ pub(super) struct Place {
 /// Announces workers from all sources until `tasks` stop.
 pub(super) async fn follow(
     workers: WorkerSources,
-    place: Place,
+    place: JoinTarget,
     tasks: &Tasks,
 ) -> anyhow::Result<()> {
     start_upstreams(workers.upstreams, workers.upstream_key, &place, tasks)?;
@@ -38,7 +38,7 @@ pub(super) async fn follow(
     }
 }
 
-async fn follow_own(own: OwnWorkers, place: Place, tasks: &Tasks) -> anyhow::Result<()> {
+async fn follow_own(own: OwnWorkers, place: JoinTarget, tasks: &Tasks) -> anyhow::Result<()> {
     let connect = ConnectConfig {
         frontend: place.frontend,
         expected: Expected {
@@ -64,7 +64,7 @@ async fn follow_own(own: OwnWorkers, place: Place, tasks: &Tasks) -> anyhow::Res
     Ok(())
 }
 
-async fn follow_dynamo(plan: DynamoPlan, place: Place, tasks: &Tasks) -> anyhow::Result<()> {
+async fn follow_dynamo(plan: DynamoPlan, place: JoinTarget, tasks: &Tasks) -> anyhow::Result<()> {
     let registry = match plan.registry {
         DynamoRegistry::Etcd(etcd) => dynamo::Registry::Etcd(etcd.connect()?),
         DynamoRegistry::Files(folder) => dynamo::Registry::Files(folder),
@@ -91,7 +91,7 @@ async fn follow_dynamo(plan: DynamoPlan, place: Place, tasks: &Tasks) -> anyhow:
 fn start_upstreams(
     specs: Vec<EngineSpec>,
     api_key: Option<String>,
-    place: &Place,
+    place: &JoinTarget,
     tasks: &Tasks,
 ) -> anyhow::Result<()> {
     let tokenizer = Arc::clone(&place.tokenizer);

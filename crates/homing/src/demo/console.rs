@@ -21,7 +21,7 @@ use crate::plan::{ConsolePlan, LoadPlan};
 use crate::process::unix_ms;
 
 /// What the console shows, and what it shows it of.
-pub(super) struct Facade {
+pub(super) struct ConsoleSetup {
     pub(super) config: ConsoleConfig,
     pub(super) system: Box<dyn ::console::System>,
     /// To be polled, if there is one.
@@ -36,7 +36,7 @@ pub(super) fn facade(
     system: &System,
     api: SocketAddr,
     beside: Option<&str>,
-) -> anyhow::Result<Facade> {
+) -> anyhow::Result<ConsoleSetup> {
     let ConsolePlan {
         title,
         subtitle,
@@ -57,7 +57,7 @@ pub(super) fn facade(
         }
         (named, _) => named,
     };
-    Ok(Facade {
+    Ok(ConsoleSetup {
         config: ConsoleConfig {
             title,
             subtitle,

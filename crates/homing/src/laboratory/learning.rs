@@ -60,7 +60,7 @@ pub(crate) fn run(args: &LearningArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn verdict(lesson: &lab::learning::Lesson) -> String {
+fn verdict(lesson: &lab::learning::SurpriseResult) -> String {
     let Some((learner, again)) = lesson.ratios_after(LEARNED_AFTER) else {
         return "  too few requests for a verdict\n".to_owned();
     };

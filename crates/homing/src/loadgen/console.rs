@@ -33,12 +33,12 @@ const BLOCK_SIZE: u32 = 32;
 
 /// A server of which only the answers are seen.
 #[derive(Clone, Debug)]
-pub(super) struct Elsewhere {
+pub(super) struct RemoteTarget {
     pub(super) model: String,
     pub(super) simulated: bool,
 }
 
-impl System for Elsewhere {
+impl System for RemoteTarget {
     fn view(&self) -> SystemView {
         SystemView {
             model: self.model.clone(),
@@ -71,7 +71,7 @@ impl System for Elsewhere {
 /// Serves the console, if one is wanted, until the token that is returned is cancelled.
 pub(super) async fn serve(
     args: &LoadgenArgs,
-    target: Elsewhere,
+    target: RemoteTarget,
     generator: &LoadGenerator,
     tasks: &TaskTracker,
 ) -> anyhow::Result<CancellationToken> {

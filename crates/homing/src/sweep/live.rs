@@ -10,7 +10,7 @@ use contract::Clock;
 use http_client::{HttpClient, HttpOptions};
 use tokio_util::sync::CancellationToken;
 
-use super::Trouble;
+use super::SweepError;
 use super::view::View;
 use crate::args::SweepArgs;
 use crate::environment::secret;
@@ -28,7 +28,7 @@ pub(super) struct Reached {
 }
 
 /// Makes the runs that are left; how many were completed.
-pub(super) async fn run(reached: Reached, folder: &Folder) -> Result<usize, Trouble> {
+pub(super) async fn run(reached: Reached, folder: &Folder) -> Result<usize, SweepError> {
     let stop = CancellationToken::new();
     let clock = reached.clock;
     let mut view = View::new(folder.plan(), folder.left().len(), clock);
@@ -45,7 +45,7 @@ pub(super) async fn run(reached: Reached, folder: &Folder) -> Result<usize, Trou
         clock,
         unix_ms,
         stop: stop.clone(),
-        watcher: Box::new(|news| view.hear(news)),
+        watcher: Box::new(|news| view.show(news)),
     };
     let mut running = Box::pin(sweep.run());
     let outcome = tokio::select! {
@@ -62,7 +62,7 @@ pub(super) async fn run(reached: Reached, folder: &Folder) -> Result<usize, Trou
     if stop.is_cancelled() {
         print::note(format_args!("stopped; the current run is not counted"));
     }
-    outcome.map_err(|error| Trouble::Later(error.into()))
+    outcome.map_err(|error| SweepError::Later(error.into()))
 }
 
 /// The server of a testbed, checked before anything is measured or written.

@@ -45,7 +45,7 @@ impl View {
         }
     }
 
-    pub(super) fn hear(&mut self, news: News<'_>) {
+    pub(super) fn show(&mut self, news: News<'_>) {
         match news {
             News::Begins { name, .. } => self.name = name.to_string(),
             News::Stage(stage) => {

@@ -17,7 +17,7 @@ use preprocess::corpus;
 use stats::Summary;
 use sweep::live::deployment::Deployment;
 use sweep::live::{LiveError, LiveRun, News, Stage};
-use sweep::{Folder, VirtualRun, Wish, publish};
+use sweep::{Folder, PartialPlan, VirtualRun, publish};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -84,8 +84,8 @@ async fn live<'a>(cluster: &Cluster, folder: &'a Folder, stop: CancellationToken
 }
 
 fn folder(place: &Path, more: &str, is_virtual: bool) -> Folder {
-    let wish = Wish::parse(&format!("{PLAN}{more}")).unwrap();
-    Folder::open(place, wish.resolve(is_virtual).unwrap()).unwrap()
+    let partial = PartialPlan::parse(&format!("{PLAN}{more}")).unwrap();
+    Folder::open(place, partial.resolve(is_virtual).unwrap()).unwrap()
 }
 
 fn virtual_summary(place: &Path) -> Summary {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::Value;
 use tempfile::TempDir;
-use test_servers::dynamo::{Genuine, Place, Setting, WORDS, write_model};
+use test_servers::dynamo::{Genuine, RegisterAt, Setting, WORDS, write_model};
 use tokio::time::Instant;
 
 use crate::client::{Streamed, assistant, chat, user};
@@ -25,7 +25,7 @@ struct Workers {
 }
 
 impl Workers {
-    fn new(place: Place) -> Self {
+    fn new(place: RegisterAt) -> Self {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
         let python = target
             .expect("a build directory")
@@ -152,7 +152,7 @@ async fn serves(workers: &Workers, frontend: &Process) {
 #[ignore = "needs ai-dynamo: cargo xtask test --only dynamo"]
 async fn three_workers_found_in_a_folder_serve_and_one_is_replaced() {
     let registry = tempfile::tempdir().unwrap();
-    let workers = Workers::new(Place::Folder(registry.path().to_owned()));
+    let workers = Workers::new(RegisterAt::Folder(registry.path().to_owned()));
     let folder = registry.path().to_str().expect("text");
     let frontend = workers.frontend(&["--discovery", "dynamo-file", "--dynamo-file-kv", folder]);
     serves(&workers, &frontend).await;
@@ -163,7 +163,7 @@ async fn three_workers_found_in_a_folder_serve_and_one_is_replaced() {
 async fn three_workers_found_in_etcd_serve_and_one_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let etcd = test_servers::etcd::Server::start(folder.path()).unwrap();
-    let workers = Workers::new(Place::Etcd(etcd.address()));
+    let workers = Workers::new(RegisterAt::Etcd(etcd.address()));
     let frontend = workers.frontend(&["--discovery", "dynamo-etcd", "--etcd", &etcd.address()]);
     serves(&workers, &frontend).await;
 }

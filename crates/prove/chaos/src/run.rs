@@ -90,7 +90,7 @@ pub fn run(scene: &Scene, expected: &Arc<Expected>, seed: u64) -> Result<Outcome
         ended?;
         let outcome = tally.lock().clone()?;
         // Those who never read still hold what they do not read.
-        rest(&system).await?;
+        wait_until_idle(&system).await?;
         Ok(outcome)
     })
 }
@@ -124,7 +124,7 @@ impl Books {
 }
 
 /// Lets the system come to rest, and says what is wrong if it does not.
-async fn rest(system: &System<'_>) -> Result<(), Failure> {
+async fn wait_until_idle(system: &System<'_>) -> Result<(), Failure> {
     let began = Instant::now();
     loop {
         let Some(unrest) = system.unrest().await else {

@@ -19,7 +19,7 @@ use transport::{Change, Member, Roster, WorkerLink, feed, roster};
 use worker::{Worker, WorkerContext};
 
 use crate::plan::{Plan, WORKERS};
-use crate::wires::{Condition, Ear, Shared, Wire, carry};
+use crate::wires::{Condition, FeedSlot, Shared, Wire, carry};
 
 /// A worker that says nothing for so long is given up.
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -70,7 +70,7 @@ pub(crate) struct Front {
 struct Running {
     worker: Worker,
     link: Arc<dyn WorkerLink>,
-    ear: Ear,
+    ear: FeedSlot,
     condition: Shared,
     /// Fires when the present connection is gone.
     gone: CancellationToken,
@@ -132,7 +132,7 @@ impl<'a> System<'a> {
         let answers = Arc::clone(&self.scene.answers);
         let executor = SimExecutor::new(&self.scene.profile, answers, 1);
         let (worker, member) = Worker::start(card, executor, &context);
-        let ear = Ear::default();
+        let ear = FeedSlot::default();
         let condition = Arc::new(Mutex::new(Condition::good(self.seed ^ (self.epochs << 32))));
         let carrying = carry(
             member.feed,

@@ -157,11 +157,11 @@ impl ChunkSource for WireChunks {
 }
 
 /// Where a worker's messages go: the frontend that is there now.
-pub type Ear = Arc<Mutex<Option<FeedPublisher>>>;
+pub type FeedSlot = Arc<Mutex<Option<FeedPublisher>>>;
 
 /// Carries a worker's messages to the frontend, as well as the wires allow. Ends with the
 /// worker.
-pub async fn carry(mut feed: Feed, ear: Ear, condition: Shared, clock: Clock) {
+pub async fn carry(mut feed: Feed, ear: FeedSlot, condition: Shared, clock: Clock) {
     let mut swapped: Option<FeedMessage> = None;
     let mut head = None;
     let mut heads: VecDeque<(Instant, (u64, u64))> = VecDeque::new();
@@ -173,7 +173,7 @@ pub async fn carry(mut feed: Feed, ear: Ear, condition: Shared, clock: Clock) {
                 let now = Instant::now();
                 heads.extend(head.map(|head| (now + HEAD_DELAY, head)));
                 while let Some((_, (epoch, next_sequence))) = heads.pop_front_if(|(due, _)| *due <= now) {
-                    tell(&ear, FeedMessage::Head { epoch, next_sequence }, clock);
+                    publish(&ear, FeedMessage::Head { epoch, next_sequence }, clock);
                 }
                 continue;
             }
@@ -203,17 +203,17 @@ pub async fn carry(mut feed: Feed, ear: Ear, condition: Shared, clock: Clock) {
             swapped = Some(message);
             continue;
         }
-        tell(&ear, message.clone(), clock);
+        publish(&ear, message.clone(), clock);
         if repeated {
-            tell(&ear, message, clock);
+            publish(&ear, message, clock);
         }
         if let Some(late) = swapped.take() {
-            tell(&ear, late, clock);
+            publish(&ear, late, clock);
         }
     }
 }
 
-fn tell(ear: &Ear, message: FeedMessage, clock: Clock) {
+fn publish(ear: &FeedSlot, message: FeedMessage, clock: Clock) {
     if let Some(publisher) = &*ear.lock() {
         publisher.publish_at(message, clock.now());
     }

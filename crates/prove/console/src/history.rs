@@ -16,7 +16,7 @@ use ts_rs::TS;
 
 use crate::Console;
 use crate::state::State;
-use crate::stream::Beat;
+use crate::stream::NextUpdate;
 
 /// Points that are kept.
 const MOST_POINTS: usize = 900;
@@ -116,7 +116,7 @@ impl Ring {
 impl Console {
     /// Remembers how things are, every second, until the console closes.
     pub async fn keep_history(self) {
-        let mut beat = Beat::new(&self);
+        let mut beat = NextUpdate::new(&self);
         let keeping = async {
             loop {
                 let point = HistoryPoint::of(&self.state(beat.newest(), false));

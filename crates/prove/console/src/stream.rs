@@ -77,7 +77,7 @@ fn percent_decoded(text: &str) -> Vec<u8> {
 pub(crate) async fn run(console: Console, socket: WebSocket, granted: bool) {
     let closing = console.inner.closing.clone();
     let (mut sink, mut incoming) = socket.split();
-    let mut beat = Beat::new(&console);
+    let mut beat = NextUpdate::new(&console);
     let sending = async {
         loop {
             let state = console.state(beat.newest(), granted);
@@ -110,13 +110,13 @@ async fn gone(incoming: &mut SplitStream<WebSocket>) {
 }
 
 /// What says that it is time for the next state.
-pub(crate) enum Beat {
+pub(crate) enum NextUpdate {
     /// The load generator's own second, and its changes of phase.
     Load(watch::Receiver<Snapshot>),
     Clock(Interval),
 }
 
-impl Beat {
+impl NextUpdate {
     pub(crate) fn new(console: &Console) -> Self {
         match &console.inner.load {
             Some(load) => Self::Load(load.snapshots()),

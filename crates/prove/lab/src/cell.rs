@@ -217,8 +217,8 @@ fn raw(cluster: Cluster, run: Run<'_>) -> RawCell {
                 steps: ended.steps,
                 simulated_s: seconds(ended.at),
             }),
-            itl: ended.notebook.itl,
+            itl: ended.recorder.itl,
         },
-        records: ended.notebook.records,
+        records: ended.recorder.records,
     }
 }

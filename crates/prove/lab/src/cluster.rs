@@ -15,8 +15,8 @@
 //! [`placing`], how a worker steps in [`worker`].
 
 mod gateway;
-pub(crate) mod notebook;
 mod placing;
+pub(crate) mod recorder;
 mod requests;
 #[cfg(test)]
 mod tests;
@@ -31,7 +31,7 @@ use loadgen::{Ending, Failure, FailureKind};
 use router::{Priors, RouterConfig, WorkerView};
 
 use self::gateway::Gateway;
-use self::notebook::Notebook;
+use self::recorder::Recorder;
 pub use self::requests::Record;
 use self::requests::{Request, Requests};
 use self::worker::{StepNews, VirtualWorker};
@@ -100,7 +100,7 @@ pub(crate) struct Cluster {
     answered: VecDeque<(usize, Vec<TokenId>)>,
     /// The earliest arrival that has an event.
     arrival: Option<Moment>,
-    notebook: Notebook,
+    recorder: Recorder,
     dispatched_past_slots: u64,
     pub(crate) records: Option<Vec<Record>>,
     sent: u64,
@@ -121,7 +121,7 @@ pub(crate) struct WorkerTotals {
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) at: Moment,
-    pub(crate) notebook: Notebook,
+    pub(crate) recorder: Recorder,
     pub(crate) totals: WorkerTotals,
     /// Of the first worker.
     pub(crate) slots: u32,
@@ -146,7 +146,7 @@ impl Cluster {
             delivered: VecDeque::new(),
             answered: VecDeque::new(),
             arrival: None,
-            notebook: Notebook::new(window, plan.mode.name()),
+            recorder: Recorder::new(window, plan.mode.name()),
             dispatched_past_slots: 0,
             records: None,
             sent: 0,
@@ -170,7 +170,7 @@ impl Cluster {
 
     /// Runs until the window's requests have ended, or until `deadline`.
     pub(crate) fn run_until_settled(&mut self, deadline: Moment) {
-        self.run(deadline, |cluster| cluster.notebook.is_settled(cluster.now));
+        self.run(deadline, |cluster| cluster.recorder.is_settled(cluster.now));
     }
 
     /// Runs until nothing is running or due.
@@ -203,7 +203,7 @@ impl Cluster {
     /// Ends the run: requests that have not finished count as failed.
     pub(crate) fn end(mut self) -> Ended {
         for request in self.requests.drain() {
-            self.notebook.give_up(&request.watch, self.now);
+            self.recorder.give_up(&request.watch, self.now);
         }
         let mut totals = self.buried;
         for worker in self.workers.iter().flatten() {
@@ -211,7 +211,7 @@ impl Cluster {
         }
         Ended {
             at: self.now,
-            notebook: self.notebook,
+            recorder: self.recorder,
             totals,
             slots: self
                 .plan
@@ -350,7 +350,7 @@ impl Cluster {
             }
         }
         let tokens = chunk.tokens.len() as u32;
-        self.notebook.chunk(&mut request.watch, tokens, self.now);
+        self.recorder.chunk(&mut request.watch, tokens, self.now);
         request.answer.extend_from_slice(&chunk.tokens);
         let received = request.answer.len() as u32;
         let news = received - request.told_tokens;
@@ -381,7 +381,7 @@ impl Cluster {
             record.ended = Some(self.now);
             record.output_tokens = answer.len() as u32;
         }
-        self.notebook.finish(&watch, &placed.claim, self.now);
+        self.recorder.finish(&watch, &placed.claim, self.now);
         self.release(&placed);
         self.answered.push_back((tag, answer));
     }
@@ -404,7 +404,7 @@ impl Cluster {
 
     fn give_up(&mut self, key: usize, ending: Ending, failure: Failure) {
         let request = self.requests.take(key);
-        self.notebook.fail(&request.watch, failure, self.now);
+        self.recorder.fail(&request.watch, failure, self.now);
         self.load.ended(request.tag, ending, &[], self.now);
         self.send_due();
     }

@@ -131,20 +131,20 @@ fn wrong(truth: &Priors, figure: Figure, times: f64) -> Priors {
 
 /// What came of one surprise.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Lesson {
+pub struct SurpriseResult {
     pub surprise: Surprise,
     pub window: Duration,
-    pub learner: Course,
-    pub informed: Course,
+    pub learner: TtftByWindow,
+    pub informed: TtftByWindow,
     /// The informed router again, with first beliefs a little off.
-    pub again: Course,
+    pub again: TtftByWindow,
 }
 
 /// Times to first token by the window in which the request was sent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Course(Vec<Samples>);
+pub struct TtftByWindow(Vec<Samples>);
 
-impl Course {
+impl TtftByWindow {
     fn merge(&mut self, other: &Self) {
         self.0.resize_with(other.0.len(), Samples::default);
         for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
@@ -169,13 +169,13 @@ fn p95(samples: &Samples) -> Option<f64> {
     samples.percentiles().map(|percentiles| percentiles.p95)
 }
 
-impl Lesson {
+impl SurpriseResult {
     /// The learner's p95 relative to the informed router's, once so much time has passed since
     /// the surprise; and what the informed router's is to itself.
     pub fn ratios_after(&self, passed: Duration) -> Option<(f64, f64)> {
         let first = passed.div_duration_f64(self.window).ceil() as usize;
         let informed = self.informed.p95_from(first)?;
-        let ratio = |course: &Course| Some(course.p95_from(first)? / informed);
+        let ratio = |course: &TtftByWindow| Some(course.p95_from(first)? / informed);
         Some((ratio(&self.learner)?, ratio(&self.again)?))
     }
 
@@ -199,7 +199,7 @@ impl Lesson {
 }
 
 /// Surprises a router and compares it with an informed one.
-pub fn learn(plan: &LearningPlan, surprise: Surprise) -> Lesson {
+pub fn learn(plan: &LearningPlan, surprise: Surprise) -> SurpriseResult {
     let usual = mean(&truth(plan, &plan.workload));
     let scene = Scene::new(plan, surprise, &usual);
     let run = |workload: &Workload, priors: Priors| {
@@ -211,7 +211,7 @@ pub fn learn(plan: &LearningPlan, surprise: Surprise) -> Lesson {
         };
         run.pooled()
     };
-    Lesson {
+    SurpriseResult {
         surprise,
         window: plan.window,
         learner: run(&scene.surprised, scene.naive),
@@ -327,8 +327,8 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// The repeats share nothing, so each has its thread.
-    fn pooled(&self) -> Course {
-        let mut pooled = Course::default();
+    fn pooled(&self) -> TtftByWindow {
+        let mut pooled = TtftByWindow::default();
         std::thread::scope(|scope| {
             let repeats = 0..u64::from(self.plan.repeats);
             let threads: Vec<_> = repeats
@@ -341,11 +341,11 @@ impl Run<'_> {
         pooled
     }
 
-    fn course(&self, seed: u64) -> Course {
+    fn course(&self, seed: u64) -> TtftByWindow {
         let plan = self.plan;
         let cell = plan.cell(self.workload, seed, self.begin);
         let (records, _) = run_believing(&cell, self.priors);
-        let mut course = Course(vec![Samples::default(); plan.windows as usize]);
+        let mut course = TtftByWindow(vec![Samples::default(); plan.windows as usize]);
         for record in records.iter().filter(|record| record.sent >= self.begin) {
             let passed = record.sent - self.begin;
             let window = passed.div_duration_f64(plan.window) as usize;

@@ -33,7 +33,7 @@ use tokio::time::timeout;
 pub use self::request::{Chat, Message, Role};
 pub use self::target::{Target, TargetError};
 use crate::failure::{Failure, FailureKind};
-use crate::reading::{Answer, Arrival, Heard, Listener, Reading, error_message};
+use crate::reading::{Answer, Arrival, ArrivalTotals, Listener, Reading, error_message};
 
 /// Most of a refusal that is read to find its message.
 const REFUSAL_BYTES: usize = 64 << 10;
@@ -73,7 +73,7 @@ pub struct Exchange {
     /// When the answer ended or failed.
     pub ended: Moment,
     /// What had come by then, of an answer that failed too.
-    pub heard: Heard,
+    pub heard: ArrivalTotals,
     pub outcome: Result<Answer, Failure>,
 }
 
@@ -123,7 +123,7 @@ impl Client {
         chat.headers(request.headers_mut());
         // The body is ready: serialising is the client's time, not the server's.
         let sent = self.clock.now();
-        let mut heard = Heard::default();
+        let mut heard = ArrivalTotals::default();
         let mut hear = |arrival: &_| {
             heard.add(arrival);
             listener.arrived(arrival);

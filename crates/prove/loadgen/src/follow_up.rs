@@ -26,14 +26,14 @@ const QUESTIONS: [&str; 6] = [
 
 /// Where in which conversation the user speaks.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct TurnPosition {
     pub seed: u64,
     pub conversation: u64,
     pub turn: u32,
 }
 
 /// A question about `answer`.
-pub fn question(answer: &str, place: Place) -> String {
+pub fn question(answer: &str, place: TurnPosition) -> String {
     let draw = |what: u64, choices: usize| {
         let draw = mix(place.seed ^ what, place.conversation, u64::from(place.turn));
         draw as usize % choices
@@ -81,8 +81,8 @@ fn gather(mut sentences: Vec<String>, word: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn place(conversation: u64, turn: u32) -> Place {
-        Place {
+    fn place(conversation: u64, turn: u32) -> TurnPosition {
+        TurnPosition {
             seed: 7,
             conversation,
             turn,

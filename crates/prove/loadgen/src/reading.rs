@@ -26,7 +26,7 @@ use contract::Moment;
 use openai::event_reader::{DONE, Parser};
 use openai::{FinishReason, Routing, Usage};
 
-pub use self::arrival::{Arrival, Heard, Listener};
+pub use self::arrival::{Arrival, ArrivalTotals, Listener};
 use self::wire::Wire;
 pub(crate) use self::wire::message as error_message;
 use crate::failure::{Failure, FailureKind};

@@ -322,7 +322,7 @@ fn since_origin(moment: Moment) -> Duration {
 mod tests {
     use super::*;
     use crate::failure::{Failure, FailureKind};
-    use crate::reading::{Answer, Extras, Heard};
+    use crate::reading::{Answer, ArrivalTotals, Extras};
 
     fn at(seconds: u64) -> Moment {
         Moment::ZERO + Duration::from_secs(seconds)
@@ -346,7 +346,7 @@ mod tests {
         Exchange {
             sent: at(0),
             ended: at(ended),
-            heard: Heard::default(),
+            heard: ArrivalTotals::default(),
             outcome: Ok(answer),
         }
     }
@@ -355,7 +355,7 @@ mod tests {
         Exchange {
             sent: at(0),
             ended: at(ended),
-            heard: Heard::default(),
+            heard: ArrivalTotals::default(),
             outcome: Err(Failure::new(FailureKind::Stalled, "")),
         }
     }

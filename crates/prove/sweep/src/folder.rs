@@ -50,12 +50,12 @@ struct Written {
 /// date in the baseline.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLog {
-    pub sittings: Vec<Sitting>,
+    pub sittings: Vec<SweepSession>,
 }
 
 /// One go at a sweep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sitting {
+pub struct SweepSession {
     pub version: String,
     pub begun_ms: u64,
     pub ended_ms: u64,
@@ -160,7 +160,7 @@ impl Folder {
     }
 
     /// Adds a sitting to the log.
-    pub fn log(&self, sitting: Sitting) -> Result<(), FolderError> {
+    pub fn log(&self, sitting: SweepSession) -> Result<(), FolderError> {
         let mut log = self.run_log();
         log.sittings.push(sitting);
         self.write_json("run.json", &log)

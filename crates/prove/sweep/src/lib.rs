@@ -20,7 +20,7 @@ pub mod story;
 pub mod virtual_run;
 
 pub use analysis::analyse;
-pub use folder::{Folder, FolderError, Sitting};
-pub use plan::{Plan, PlanError, Testbed, Wish};
+pub use folder::{Folder, FolderError, SweepSession};
+pub use plan::{PartialPlan, Plan, PlanError, Testbed};
 pub use publish::publish;
 pub use virtual_run::VirtualRun;

@@ -148,13 +148,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::plan::{Plan, Wish};
+    use crate::plan::{PartialPlan, Plan};
 
     fn plan(order: &str) -> Plan {
         let text = format!(
             "levels = [5, 6, 7]\nmodes = \"round-robin,kv\"\nrepeats = 2\norder = \"{order}\""
         );
-        Wish::parse(&text).unwrap().resolve(true).unwrap()
+        PartialPlan::parse(&text).unwrap().resolve(true).unwrap()
     }
 
     fn told(order: &str) -> Vec<(String, u32, u32)> {

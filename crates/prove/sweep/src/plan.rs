@@ -1,23 +1,23 @@
 //! What a sweep is to do, checked before anything runs.
 //!
-//! A wish is written in a TOML file, in flags, or taken from a preset; each leaves out what it
-//! has no opinion on, and they are laid over each other ([`Wish::or`]). [`Wish::resolve`] makes
+//! A partial is written in a TOML file, in flags, or taken from a preset; each leaves out what it
+//! has no opinion on, and they are laid over each other ([`PartialPlan::or`]). [`PartialPlan::resolve`] makes
 //! a [`Plan`] of it, or names the field that makes no sense. To hold a plan is to know that it
 //! can run. It is written to `plan.json`, and a sweep goes on only under an equal one.
 
 mod command;
+mod partial;
 mod preset;
 #[cfg(test)]
 mod tests;
-mod wish;
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::partial::{PartialPlan, read};
 pub use self::preset::Preset;
-pub use self::wish::{Wish, read};
 use crate::order::{Cells, Order};
 use crate::story::{self, Stage};
 use stats::cell_summary::VIRTUAL;

@@ -16,7 +16,7 @@ pub const WORDS: std::ops::Range<u32> = 3..3000;
 
 /// Where workers register.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum RegisterAt {
     Folder(PathBuf),
     /// The address of an etcd.
     Etcd(String),
@@ -30,7 +30,7 @@ pub struct Setting {
     pub model: PathBuf,
     /// The name under which it is served.
     pub name: String,
-    pub place: Place,
+    pub place: RegisterAt,
     /// Tokens per block.
     pub block_size: usize,
 }
@@ -69,10 +69,10 @@ impl Setting {
             .stdin(Stdio::null())
             .stdout(Stdio::null());
         match &self.place {
-            Place::Folder(folder) => command
+            RegisterAt::Folder(folder) => command
                 .args(["--discovery-backend", "file"])
                 .env("DYN_FILE_KV", folder),
-            Place::Etcd(address) => command
+            RegisterAt::Etcd(address) => command
                 .args(["--discovery-backend", "etcd"])
                 .env("ETCD_ENDPOINTS", address)
                 .env("ETCD_LEASE_TTL", "5"),

@@ -264,7 +264,7 @@ fn refusal(code: StatusCode, reason: &str, message: &str) -> Response {
 }
 
 #[derive(Deserialize)]
-struct Place {
+struct ResourcePath {
     group: String,
     version: String,
     namespace: String,
@@ -273,7 +273,7 @@ struct Place {
 
 async fn answer(
     State(shared): State<Arc<Shared>>,
-    Path(place): Path<Place>,
+    Path(place): Path<ResourcePath>,
     Query(question): Query<Question>,
     headers: HeaderMap,
 ) -> Response {

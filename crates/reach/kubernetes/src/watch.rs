@@ -63,7 +63,7 @@ struct Watcher<K, T, V> {
 
 /// Why a round ended before its time.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum WatchError {
     #[error(transparent)]
     Api(#[from] kube::Error),
     #[error("{} ({})", .0.message, .0.code)]
@@ -88,8 +88,10 @@ where
                     backoff.reset();
                     complained = false;
                 }
-                Err(Trouble::NobodyListens) => return,
-                Err(error @ (Trouble::Api(_) | Trouble::Refused(_) | Trouble::Silent(_))) => {
+                Err(WatchError::NobodyListens) => return,
+                Err(
+                    error @ (WatchError::Api(_) | WatchError::Refused(_) | WatchError::Silent(_)),
+                ) => {
                     let what = &self.selection.what;
                     if !std::mem::replace(&mut complained, true) {
                         warn!(what, %error, "cannot watch Kubernetes; retrying");
@@ -101,7 +103,7 @@ where
     }
 
     /// Lists and watches until the watch ends.
-    async fn round(&self) -> Result<(), Trouble> {
+    async fn round(&self) -> Result<(), WatchError> {
         let Selection { api, labels, what } = &self.selection;
         let params = ListParams::default().labels(labels);
         let listed = tokio::time::timeout(ANSWER, api.list(&params)).await??;
@@ -118,7 +120,7 @@ where
         tokio::time::timeout(WATCH + ANSWER, self.watch(&version, known)).await?
     }
 
-    async fn watch(&self, version: &str, mut known: Objects<K>) -> Result<(), Trouble> {
+    async fn watch(&self, version: &str, mut known: Objects<K>) -> Result<(), WatchError> {
         let params = WatchParams::default()
             .labels(&self.selection.labels)
             .timeout(WATCH.as_secs() as u32)
@@ -134,15 +136,15 @@ where
                 }
                 // For those who resume.
                 WatchEvent::Bookmark(_) => continue,
-                WatchEvent::Error(status) => return Err(Trouble::Refused(status)),
+                WatchEvent::Error(status) => return Err(WatchError::Refused(status)),
             }
             self.say(&known).await?;
         }
         Ok(())
     }
 
-    async fn say(&self, known: &Objects<K>) -> Result<(), Trouble> {
+    async fn say(&self, known: &Objects<K>) -> Result<(), WatchError> {
         let sent = self.sender.send((self.view)(known)).await;
-        sent.map_err(|_| Trouble::NobodyListens)
+        sent.map_err(|_| WatchError::NobodyListens)
     }
 }

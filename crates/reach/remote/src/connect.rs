@@ -27,7 +27,7 @@ use tonic::transport::{Channel, Endpoint};
 use tracing::{debug, info, warn};
 use transport::{Change, FeedPublisher, Member, Roster, feed};
 
-use crate::events::{EventError, Inlet, nats, topic, zmq};
+use crate::events::{EventError, EventReceiver, nats, topic, zmq};
 use crate::link::GrpcLink;
 use crate::metrics::NetMetrics;
 use crate::registration::{EventAddress, Expected, Registration};
@@ -124,7 +124,7 @@ impl Connector {
     /// Keeps a worker attached for as long as `listed` is true, and beyond that until the
     /// connection ends by itself: what discovery has forgotten may still serve.
     pub fn keep(&self, address: String, listed: watch::Receiver<bool>) {
-        let keeper = Keeper {
+        let keeper = ConnectionTask {
             inner: Arc::clone(&self.inner),
             address,
             listed,
@@ -145,7 +145,7 @@ struct Wires {
     to_worker: mpsc::Sender<wire::FromFrontend>,
 }
 
-struct Keeper {
+struct ConnectionTask {
     inner: Arc<Inner>,
     address: String,
     listed: watch::Receiver<bool>,
@@ -153,7 +153,7 @@ struct Keeper {
     complained: Option<String>,
 }
 
-impl Keeper {
+impl ConnectionTask {
     async fn run(mut self) {
         let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         while *self.listed.borrow() {
@@ -244,7 +244,7 @@ impl Keeper {
         let inner = &self.inner;
         let gone = CancellationToken::new();
         let (publisher, feed) = feed(inner.clock);
-        let inlet = Inlet {
+        let inlet = EventReceiver {
             from: Sender {
                 worker: registration.card.id,
                 epoch: registration.epoch,
@@ -297,7 +297,7 @@ impl Keeper {
         &self,
         registration: &Registration,
         mut client: WorkerClient<Channel>,
-        inlet: Inlet,
+        inlet: EventReceiver,
         gone: &CancellationToken,
     ) -> Result<(), EventError> {
         let inner = &self.inner;
@@ -379,7 +379,7 @@ impl Session {
             tokio::select! {
                 message = self.inbound.message() => match message {
                     Ok(Some(message)) => {
-                        self.hear(message);
+                        self.handle(message);
                         silence.heard();
                     }
                     Ok(None) => return CLOSED,
@@ -392,15 +392,15 @@ impl Session {
                     if silence.is_too_long() {
                         return "it stopped responding";
                     }
-                    self.tell();
+                    self.report_load();
                     self.pass_heads_on();
                 }
-                Ok(()) = self.load.changed() => self.tell(),
+                Ok(()) = self.load.changed() => self.report_load(),
             }
         }
     }
 
-    fn tell(&mut self) {
+    fn report_load(&mut self) {
         let load = wire::to_load(&self.load.borrow_and_update());
         // A queue that is full means that the worker does not read, and silence will tell.
         let _ = self.to_worker.try_send(say(from_frontend::Say::Load(load)));
@@ -414,7 +414,7 @@ impl Session {
         }
     }
 
-    fn hear(&mut self, message: wire::FromWorker) {
+    fn handle(&mut self, message: wire::FromWorker) {
         match message.say {
             Some(from_worker::Say::Beat(beat)) => {
                 let head = FeedMessage::Head {

@@ -120,14 +120,14 @@ pub fn topic(cluster: &str, sender: Sender) -> String {
 
 /// A frontend's end: takes bytes from any plane, and passes on what makes sense.
 #[derive(Clone, Debug)]
-pub struct Inlet {
+pub struct EventReceiver {
     pub(crate) from: Sender,
     pub(crate) feed: FeedPublisher,
     pub(crate) clock: Clock,
     pub(crate) metrics: NetMetrics,
 }
 
-impl Inlet {
+impl EventReceiver {
     /// Checks and passes on an envelope. Returns the number of a batch of cache events.
     pub(crate) fn take(&self, envelope: &[u8]) -> Option<u64> {
         match decode_envelope(self.from, envelope) {

@@ -18,11 +18,11 @@ use contract::{FrontendId, FrontendLoad, Lease};
 #[derive(Debug)]
 pub struct Leases {
     slots: u32,
-    tenants: BTreeMap<FrontendId, Tenant>,
+    tenants: BTreeMap<FrontendId, FrontendShare>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Tenant {
+struct FrontendShare {
     /// The latest lease that was sent to it.
     granted: Lease,
     /// The largest that it may still act on.
@@ -30,8 +30,8 @@ struct Tenant {
     load: FrontendLoad,
 }
 
-impl Tenant {
-    fn tell(&mut self, slots: u32) -> Lease {
+impl FrontendShare {
+    fn grant(&mut self, slots: u32) -> Lease {
         let number = self.granted.number + 1;
         self.granted = Lease { number, slots };
         self.granted
@@ -52,7 +52,7 @@ impl Leases {
         let share = self.slots / (self.tenants.len() as u32 + 1);
         let slots = self.unclaimed().min(share.max(1));
         let granted = Lease { number: 0, slots };
-        let tenant = Tenant {
+        let tenant = FrontendShare {
             granted,
             counted: slots,
             load: FrontendLoad::default(),
@@ -95,7 +95,7 @@ impl Leases {
             let under_way = tenant.load.in_flight.min(tenant.granted.slots);
             let share = wanted[id].max(under_way);
             if share < tenant.granted.slots {
-                changed.push((*id, tenant.tell(share)));
+                changed.push((*id, tenant.grant(share)));
             }
         }
         for (id, share) in wanted {
@@ -109,7 +109,7 @@ impl Leases {
             if share > tenant.granted.slots {
                 tenant.counted = tenant.counted.max(share);
                 changed.retain(|(told, _)| *told != id);
-                changed.push((id, tenant.tell(share)));
+                changed.push((id, tenant.grant(share)));
             }
         }
         changed
@@ -123,7 +123,8 @@ impl Leases {
 
     /// What each should have if all slots were free.
     fn shares(&self) -> BTreeMap<FrontendId, u32> {
-        let need = |tenant: &Tenant| tenant.load.in_flight.saturating_add(tenant.load.waiting);
+        let need =
+            |tenant: &FrontendShare| tenant.load.in_flight.saturating_add(tenant.load.waiting);
         let mut open: Vec<(FrontendId, u32)> = self
             .tenants
             .iter()

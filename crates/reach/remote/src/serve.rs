@@ -261,7 +261,7 @@ impl Worker for Service {
     ) -> Result<Response<Answer>, Status> {
         let shared = &self.shared;
         let request = wire::from_request(request.into_inner())?;
-        let place = Place::take(shared).ok_or_else(|| {
+        let place = RequestSlot::take(shared).ok_or_else(|| {
             let most = shared.config.max_requests;
             Status::resource_exhausted(format!("{most} requests are here already"))
         })?;
@@ -294,11 +294,11 @@ impl Worker for Service {
 
 /// A request's place in the worker, given back on drop.
 #[derive(Debug)]
-struct Place {
+struct RequestSlot {
     shared: Arc<Shared>,
 }
 
-impl Place {
+impl RequestSlot {
     fn take(shared: &Arc<Shared>) -> Option<Self> {
         let most = shared.config.max_requests;
         let taken = shared
@@ -313,7 +313,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for RequestSlot {
     fn drop(&mut self) {
         if self.shared.requests.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.shared.idle.notify_one();

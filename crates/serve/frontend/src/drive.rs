@@ -231,7 +231,7 @@ impl Drive {
                     return Ok(Ended::BrokeOff(LinkError::Interrupted { worker, detail }));
                 }
             };
-            self.take_in(&chunk, leg, begins);
+            self.record_chunk(&chunk, leg, begins);
             begins = false;
             if chunk.finish.is_some() {
                 return Ok(Ended::Finished(chunk));
@@ -263,7 +263,7 @@ impl Drive {
         .await
     }
 
-    fn take_in(&mut self, chunk: &TokenChunk, leg: &mut Leg, begins: bool) {
+    fn record_chunk(&mut self, chunk: &TokenChunk, leg: &mut Leg, begins: bool) {
         let tokens = chunk.tokens.len() as u32;
         self.watch.heard();
         let now = self.common.record.tokens(&mut self.times, tokens);

@@ -84,7 +84,7 @@ impl Journey {
     /// request should continue on another worker, which then gets these tokens.
     pub(crate) fn broke_off(&mut self, error: &LinkError, answered: &[TokenId]) -> bool {
         warn!(request = %self.request.id, %error, tokens = answered.len(), "worker broke off");
-        self.note(error);
+        self.record_failure(error);
         if self.is_over(error) {
             return false;
         }
@@ -100,7 +100,7 @@ impl Journey {
         loop {
             let placement = match (self.place().await, last_failure.take()) {
                 (Ok(placement), _) => placement,
-                (Err(error), failure) if self.lingers(error, failure.as_ref()) => {
+                (Err(error), failure) if self.may_still_be_placed(error, failure.as_ref()) => {
                     self.failed.clear();
                     tokio::time::sleep(LOOK_EVERY).await;
                     self.waited += LOOK_EVERY;
@@ -115,7 +115,7 @@ impl Journey {
                 Err(error) => error,
             };
             warn!(request = %self.request.id, %error, "worker failed before its first token");
-            self.note(&error);
+            self.record_failure(&error);
             if self.is_over(&error) {
                 return Err(self.given_up(error));
             }
@@ -126,16 +126,16 @@ impl Journey {
 
     /// Whether a worker may yet come for a request that nobody can take now: everyone who
     /// could has failed it, or is left alone for having failed.
-    fn lingers(&self, error: RouteError, failure: Option<&LinkError>) -> bool {
-        let hopes = match error {
+    fn may_still_be_placed(&self, error: RouteError, failure: Option<&LinkError>) -> bool {
+        let may_come = match error {
             RouteError::NoWorker => self.failures > 0,
             RouteError::Saturated { .. } => failure.is_some_and(LinkError::blames_worker),
             RouteError::QueueTimeout { .. } => false,
         };
-        hopes && self.waited < PATIENCE
+        may_come && self.waited < PATIENCE
     }
 
-    fn note(&mut self, error: &LinkError) {
+    fn record_failure(&mut self, error: &LinkError) {
         let worker = error.worker();
         self.failures += 1;
         self.moves += u32::from(!matches!(error, LinkError::Lost { .. }));

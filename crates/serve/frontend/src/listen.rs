@@ -49,7 +49,7 @@ use tracing::{debug, warn};
 
 pub(crate) use self::arriving::BodyError;
 pub use self::crowd::Connections;
-use self::crowd::{Place, Rank};
+use self::crowd::{ConnectionSlot, Rank};
 use self::pulse::{Pulse, Timeouts};
 use self::visit::Visit;
 use self::wire::Wire;
@@ -181,7 +181,7 @@ impl Hall {
     }
 
     /// Serves one connection to its end.
-    async fn converse<T>(self: Arc<Self>, stream: T, place: Place)
+    async fn converse<T>(self: Arc<Self>, stream: T, place: ConnectionSlot)
     where
         T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {

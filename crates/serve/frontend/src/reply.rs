@@ -260,11 +260,11 @@ impl Reply {
             (chunk, shared.driver.take_if(|_| all_read))
         };
         wake(driver);
-        self.take_in(&chunk);
+        self.record_chunk(&chunk);
         Poll::Ready(Some(Ok(chunk)))
     }
 
-    fn take_in(&mut self, chunk: &TokenChunk) {
+    fn record_chunk(&mut self, chunk: &TokenChunk) {
         self.output_tokens += chunk.tokens.len() as u32;
         self.speculation.add(chunk.speculation.unwrap_or_default());
         if let Some(started) = chunk.started {

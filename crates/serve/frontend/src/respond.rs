@@ -29,12 +29,12 @@ static WORKER: HeaderName = HeaderName::from_static("x-homing-worker");
 static SIMULATED: HeaderName = HeaderName::from_static("x-homing-simulated");
 
 /// Either kind of request.
-enum Asked {
+enum AnyRequest {
     Chat(ChatRequest),
     Completion(CompletionRequest),
 }
 
-impl Asked {
+impl AnyRequest {
     fn parse(endpoint: Endpoint, body: &[u8]) -> Result<Self, ApiError> {
         Ok(match endpoint {
             Endpoint::Chat => Self::Chat(ChatRequest::parse(body)?),
@@ -136,7 +136,7 @@ struct Incoming<'a> {
 
 /// A request that was admitted, read and parsed.
 struct Admitted {
-    asked: Asked,
+    asked: AnyRequest,
     caller: Caller,
     /// On the memory of its body.
     claim: Claim,
@@ -162,7 +162,7 @@ async fn answer(app: Arc<App>, incoming: Incoming<'_>) -> Result<Response, ApiEr
         // How long the client took to send it is not our time.
         let arrived = app.clock.now();
         let bytes = body.bytes;
-        let parse = move || Asked::parse(endpoint, &bytes);
+        let parse = move || AnyRequest::parse(endpoint, &bytes);
         let asked = app.intake.work(&body.claim, parse).await??;
         streaming = asked.options().stream;
         if asked.model() != app.model.as_str() {

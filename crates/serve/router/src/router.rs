@@ -119,7 +119,7 @@ impl Router {
                 let displaced = guarded.displace(began);
                 drop(guarded);
                 for bound in displaced {
-                    bound.tell(self);
+                    bound.deliver(self);
                 }
                 Ok(Routed::Waiting(turn))
             }
@@ -315,7 +315,7 @@ impl Router {
         // Out of the lock: this wakes tasks, and gives back the place of one that has just
         // given up.
         for bound in bound {
-            bound.tell(self);
+            bound.deliver(self);
         }
         changed
     }

@@ -199,7 +199,7 @@ impl State {
     pub fn assume(&mut self, worker: WorkerId, priors: &Priors) {
         if let Some((_, member)) = self.members.get_mut(worker) {
             member.profile.learner = Learner::new(priors);
-            member.heed();
+            member.apply_learned();
         }
     }
 

@@ -87,11 +87,11 @@ pub struct Answer {
     /// Tokens before the end-of-text token, opening included.
     length: usize,
     opening: usize,
-    place: Place,
+    place: AnswerPosition,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum AnswerPosition {
     /// From `start` on, and around the article's end to its beginning.
     Article { tokens: Range<usize>, start: usize },
     /// Words of the prompt in random order: the bank is empty.
@@ -143,7 +143,7 @@ impl AnswerBank {
             return Answer {
                 length,
                 opening,
-                place: Place::Prompt {
+                place: AnswerPosition::Prompt {
                     draws: mix(seed, stream, WORDS),
                 },
             };
@@ -159,7 +159,7 @@ impl AnswerBank {
         Answer {
             length,
             opening,
-            place: Place::Article {
+            place: AnswerPosition::Article {
                 tokens: article,
                 start: passage.tokens.start,
             },
@@ -186,10 +186,10 @@ impl AnswerBank {
             return (opening[position], false);
         };
         let token = match &answer.place {
-            Place::Article { tokens, start } => {
+            AnswerPosition::Article { tokens, start } => {
                 self.tokens[tokens.start + (start - tokens.start + position) % tokens.len()]
             }
-            Place::Prompt { draws } => word_of_prompt(request, *draws, position),
+            AnswerPosition::Prompt { draws } => word_of_prompt(request, *draws, position),
         };
         (token, false)
     }

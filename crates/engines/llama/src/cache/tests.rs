@@ -3,7 +3,7 @@
 use checkpoint::config::{Architecture, ModelConfig, RopePairs};
 use contract::random::{mix, unit};
 
-use super::{KvCache, Place};
+use super::{KvAddress, KvCache};
 use crate::buffer::Rows;
 use crate::kernels::Isa;
 use crate::kernels::attention::{CachedHead, Query, TOGETHER};
@@ -75,7 +75,7 @@ fn check(isa: Isa, block_size: usize, queries: usize) {
     let blocks: Vec<u32> = (0..count).rev().collect();
     let cache = KvCache::new(&config(), block_size, count as usize).unwrap();
     for position in 0..POSITIONS {
-        let place = Place {
+        let place = KvAddress {
             block: blocks[position / block_size],
             offset: position % block_size,
         };
@@ -134,7 +134,7 @@ fn queries_find_what_was_stored_wherever_blocks_lie() {
 #[should_panic(expected = "block < view.blocks")]
 fn a_block_that_is_not_there_is_refused() {
     let cache = KvCache::new(&config(), 4, 2).unwrap();
-    let place = Place {
+    let place = KvAddress {
         block: 2,
         offset: 0,
     };

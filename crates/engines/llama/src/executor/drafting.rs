@@ -20,7 +20,7 @@ use crate::weights::WeightsError;
 use sampling::ngram;
 
 /// What each row said in a step.
-pub(super) type Said = SmallVec<[TokenId; 4]>;
+pub(super) type StepTokens = SmallVec<[TokenId; 4]>;
 
 #[derive(Debug)]
 pub(super) enum Drafter {
@@ -71,7 +71,13 @@ impl Drafter {
     }
 
     /// Takes in what was said. `plan` is the step that the target computed.
-    pub(super) fn heard(&mut self, input: &StepInput, said: &[Said], target: &Model, plan: &Plan) {
+    pub(super) fn heard(
+        &mut self,
+        input: &StepInput,
+        said: &[StepTokens],
+        target: &Model,
+        plan: &Plan,
+    ) {
         match self {
             Self::None | Self::Ngram => {}
             Self::Model(drafter) => drafter.heard(input, said),

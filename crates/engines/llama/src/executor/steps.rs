@@ -7,7 +7,7 @@ use engine::StepOutput;
 use engine::executor::{FailedRow, RowOutput};
 use sampling::{NotFinite, RequestContext, Sampler, accept, log_probabilities};
 
-use super::drafting::{Drafter, Said};
+use super::drafting::{Drafter, StepTokens};
 use super::{ExecutorOptions, StepInput};
 use crate::model::Model;
 use crate::plan::Plan;
@@ -21,7 +21,7 @@ pub(super) struct Steps {
     drafter: Drafter,
     /// For each row of the step.
     drafts: Vec<Vec<TokenId>>,
-    said: Vec<Said>,
+    said: Vec<StepTokens>,
 }
 
 impl Steps {
@@ -86,7 +86,7 @@ impl Steps {
         for (index, (row, drafts)) in input.rows.iter().zip(&self.drafts).enumerate() {
             let Some(request) = &row.request else {
                 rows.push(RowOutput::default());
-                self.said.push(Said::new());
+                self.said.push(StepTokens::new());
                 continue;
             };
             let context = RequestContext::new(request, input.tokens_of(row));
@@ -101,7 +101,7 @@ impl Steps {
                     let detail = error.to_string();
                     failed.push(FailedRow { row: index, detail });
                     rows.push(RowOutput::default());
-                    self.said.push(Said::new());
+                    self.said.push(StepTokens::new());
                     continue;
                 }
             };

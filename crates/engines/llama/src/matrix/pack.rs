@@ -116,7 +116,7 @@ impl Packer {
             if !finite(&parts.scales) || !finite(&parts.offsets) {
                 return false;
             }
-            let place = Place {
+            let place = BlockSpan {
                 cell: (stripe * self.padded + index * length) * LANES + lane,
                 length,
             };
@@ -147,13 +147,13 @@ fn quantised<C: Copy + Default, S: Copy + Default>(
 }
 
 /// Where a block of one row begins, and how long it is.
-struct Place {
+struct BlockSpan {
     /// Of the first code, were they a byte each.
     cell: usize,
     length: usize,
 }
 
-impl Place {
+impl BlockSpan {
     fn four<S: Copy>(&self, to: &mut Quantised<u32, S>, parts: &Block, store: impl Fn(f32) -> S) {
         let lane = self.cell % LANES;
         for (column, code) in parts.codes[..self.length].iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use super::ModelOptions;
 use crate::buffer::{OutOfMemory, Rows};
-use crate::cache::Place;
+use crate::cache::KvAddress;
 use crate::kernels::Isa;
 use crate::kernels::attention::TOGETHER;
 use crate::kernels::product::PANEL_STRIPES;
@@ -70,11 +70,11 @@ pub(crate) struct Workspace {
     /// Numbers in a row of scores.
     pub(crate) score_stride: usize,
     /// Where each token's keys and values are.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<KvAddress>,
     /// Whether a token writes to its place: no two of a step write to the same one.
     pub(crate) stores: Vec<bool>,
     /// Places in order with their tokens, to see that.
-    sorted_places: Vec<(Place, usize)>,
+    sorted_places: Vec<(KvAddress, usize)>,
     /// The position of each token.
     pub(crate) positions: Vec<usize>,
     pub(crate) tasks: Vec<Task>,
@@ -139,7 +139,7 @@ impl Workspace {
             let blocks = plan.blocks_of(row);
             for position in row.start..row.start + row.count {
                 self.positions.push(position);
-                self.places.push(Place {
+                self.places.push(KvAddress {
                     block: blocks[position / block_size],
                     offset: position % block_size,
                 });

@@ -109,7 +109,7 @@ impl Client {
             let detail = match self.follow(path, start).await {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::Passing(_)) if tries < TRIES => {
-                    self.rest(tries).await;
+                    self.back_off(tries).await;
                     continue;
                 }
                 Err(Failure::Passing(detail) | Failure::Lasting(detail)) => detail,
@@ -120,7 +120,7 @@ impl Client {
     }
 
     /// Longer every time.
-    pub(super) async fn rest(&self, tries: u32) {
+    pub(super) async fn back_off(&self, tries: u32) {
         tokio::time::sleep(self.backoff.after(tries)).await;
     }
 

@@ -88,7 +88,7 @@ async fn complete(
             let url = client.url(&remote.path);
             return Err(PullError::Http { url, detail });
         }
-        client.rest(fruitless).await;
+        client.back_off(fruitless).await;
     }
 }
 

@@ -62,7 +62,7 @@ impl Cluster {
             sampling_seed,
         } = ask;
         self.sent += 1;
-        let watch = self.notebook.send(label, prompt.len(), self.now);
+        let watch = self.recorder.send(label, prompt.len(), self.now);
         let key = self.requests.insert(Request {
             id: RequestId::new(&self.sent.to_string()),
             tag,

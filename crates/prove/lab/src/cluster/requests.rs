@@ -5,7 +5,7 @@ use std::sync::Arc;
 use contract::{BlockHash, Moment, OutputLimits, RequestId, TokenId, TokenStream, WorkerId};
 use router::{Claim, Identity};
 
-use super::notebook::Stopwatch;
+use super::recorder::RequestTimer;
 use crate::ask::Label;
 
 /// One request between being sent and being answered.
@@ -21,7 +21,7 @@ pub(super) struct Request {
     pub(super) limits: OutputLimits,
     pub(super) sampling_seed: u64,
     pub(super) sent: Moment,
-    pub(super) watch: Stopwatch,
+    pub(super) watch: RequestTimer,
     pub(super) placed: Option<Placed>,
     /// Workers that failed it.
     pub(super) failed: Vec<WorkerId>,

@@ -4,7 +4,7 @@
 //! so that there is one HTTP client in the program and tests need no socket. What S3 says
 //! when something is wrong is turned into one line that names what to change.
 
-mod carrier;
+mod transport;
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ use object_store::{
     ClientConfigKey, Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, RetryConfig,
 };
 
-use self::carrier::Carrier;
+use self::transport::StoreTransport;
 use super::{Corpus, CorpusError, LARGEST_FILE};
 use http_client::HttpClient;
 
@@ -107,7 +107,7 @@ impl Bucket {
         let store = builder
             .with_bucket_name(bucket)
             .with_retry(retry)
-            .with_http_connector(Carrier::new(transport, PATIENCE))
+            .with_http_connector(StoreTransport::new(transport, PATIENCE))
             .build()
             .map_err(|error| BucketError::Setting {
                 setting: "an AWS_ variable".to_owned(),

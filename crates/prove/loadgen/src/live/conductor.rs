@@ -47,11 +47,11 @@ struct Lane {
     number: u64,
     turn: u32,
     attempt: u32,
-    place: Whereabouts,
+    place: ConversationState,
 }
 
 /// What a conversation waits for.
-enum Whereabouts {
+enum ConversationState {
     /// The user is thinking; this is the history.
     Idle(Vec<Message>),
     /// The user model is writing the next question.
@@ -112,7 +112,7 @@ impl Conductor {
                     None => break,
                 },
                 report = self.reports.recv() => match report {
-                    Some(report) => self.hear(report),
+                    Some(report) => self.handle_report(report),
                     None => break,
                 },
                 () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
@@ -184,7 +184,7 @@ impl Conductor {
     /// Sends nothing more: conversations whose user was thinking end here.
     fn close(&mut self, now: Moment) {
         self.driver.close();
-        let idle = |lane: &Lane| matches!(lane.place, Whereabouts::Idle(_));
+        let idle = |lane: &Lane| matches!(lane.place, ConversationState::Idle(_));
         let idle: Vec<usize> = self
             .lanes
             .iter()
@@ -218,10 +218,10 @@ impl Conductor {
         lane.turn = plan.turn;
         let asks = plan.turn > 0 && lane.attempt == 0 && self.sender.user_model.is_some();
         let place = match asks {
-            true => Whereabouts::Writing,
-            false => Whereabouts::InFlight(due),
+            true => ConversationState::Writing,
+            false => ConversationState::InFlight(due),
         };
-        let Whereabouts::Idle(messages) = std::mem::replace(&mut lane.place, place) else {
+        let ConversationState::Idle(messages) = std::mem::replace(&mut lane.place, place) else {
             return;
         };
         let turn = Turn {
@@ -255,12 +255,12 @@ impl Conductor {
             number: plan.conversation,
             turn: 0,
             attempt: 0,
-            place: Whereabouts::Idle(vec![Message::user(message)]),
+            place: ConversationState::Idle(vec![Message::user(message)]),
         };
         self.lanes.insert(plan.lane, lane);
     }
 
-    fn hear(&mut self, report: Report) {
+    fn handle_report(&mut self, report: Report) {
         match report {
             Report::Asked {
                 lane,
@@ -268,7 +268,7 @@ impl Conductor {
                 fell_back,
             } => {
                 if let Some(lane) = self.lanes.get_mut(&lane) {
-                    lane.place = Whereabouts::InFlight(self.clock.now());
+                    lane.place = ConversationState::InFlight(self.clock.now());
                     let mut log = self.shared.log.lock();
                     log.ask(lane.number, lane.turn, &question);
                 }
@@ -325,7 +325,7 @@ impl Conductor {
         let status = match (fate, ending) {
             (Fate::GoesOn, _) => {
                 if let Some(lane) = self.lanes.get_mut(&at) {
-                    lane.place = Whereabouts::Idle(messages);
+                    lane.place = ConversationState::Idle(messages);
                     lane.attempt = match ending {
                         Ending::Answered | Ending::Impossible => 0,
                         Ending::Failed => turn.attempt + 1,
@@ -350,13 +350,13 @@ impl Conductor {
 
     /// Writes down how many conversations are where.
     fn account(&mut self) {
-        let count = |wanted: fn(&Whereabouts) -> bool| {
+        let count = |wanted: fn(&ConversationState) -> bool| {
             let lanes = self.lanes.values();
             lanes.filter(|lane| wanted(&lane.place)).count() as u32
         };
         let since = self.lanes.values().filter_map(|lane| match lane.place {
-            Whereabouts::InFlight(since) => Some(since),
-            Whereabouts::Idle(_) | Whereabouts::Writing => None,
+            ConversationState::InFlight(since) => Some(since),
+            ConversationState::Idle(_) | ConversationState::Writing => None,
         });
         let oldest = since.min();
         let mut measurements = self.shared.measurements.lock();
@@ -364,8 +364,8 @@ impl Conductor {
         let counts = &mut measurements.conversations;
         // The driver's number, which includes those that may not send their first turn yet.
         counts.active = self.driver.active();
-        counts.writing = count(|place| matches!(place, Whereabouts::Writing));
-        counts.in_flight = count(|place| matches!(place, Whereabouts::InFlight(_)));
+        counts.writing = count(|place| matches!(place, ConversationState::Writing));
+        counts.in_flight = count(|place| matches!(place, ConversationState::InFlight(_)));
         counts.idle = counts
             .active
             .saturating_sub(counts.writing + counts.in_flight);

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::Shared;
 use super::meter::Meter;
 use crate::client::{Chat, Client, Exchange, Message, Role};
-use crate::follow_up::{self, Place};
+use crate::follow_up::{self, TurnPosition};
 use crate::record::TurnType;
 use crate::script::TurnPlan;
 use crate::user_model::UserModel;
@@ -88,7 +88,7 @@ impl Sender {
     }
 
     async fn ask(&self, turn: &mut Turn, answer: &str) {
-        let place = Place {
+        let place = TurnPosition {
             seed: self.seed,
             conversation: turn.plan.conversation,
             turn: turn.plan.turn,

@@ -37,7 +37,7 @@ impl Listener for () {
 
 /// All arrivals of an answer together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct ArrivalTotals {
     pub ttft: Option<Duration>,
     pub events: u32,
     pub tokens: u32,
@@ -47,7 +47,7 @@ pub struct Heard {
     pub prompt: bool,
 }
 
-impl Heard {
+impl ArrivalTotals {
     pub fn add(&mut self, arrival: &Arrival) {
         self.ttft = self.ttft.or(arrival.ttft);
         self.events += 1;

@@ -173,7 +173,7 @@ fn bad_streams_fail_by_kind() {
 #[test]
 fn what_is_told_on_the_way_adds_up_to_the_answer() {
     let mut reading = Reading::new(at(1000));
-    let mut heard = Heard::default();
+    let mut heard = ArrivalTotals::default();
     let mut told = Vec::new();
     for (millis, data) in [
         (1100, ROLE.to_owned()),
@@ -197,7 +197,7 @@ fn what_is_told_on_the_way_adds_up_to_the_answer() {
         (None, 1, Some(ms(60))),
     ];
     assert_eq!(told, expected);
-    let all = Heard {
+    let all = ArrivalTotals {
         ttft: Some(ms(300)),
         events: 3,
         tokens: 5,

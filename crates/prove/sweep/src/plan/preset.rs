@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::Wish;
+use super::PartialPlan;
 use crate::order::{UnknownName, named};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Preset {
     ];
 
     /// All that it says. What a sweep must know is said by each of them.
-    pub(super) fn wish(self) -> Wish {
+    pub(super) fn partial(self) -> PartialPlan {
         let text = match self {
             Self::Plain => PLAIN,
             Self::Published => PUBLISHED,
@@ -37,10 +37,10 @@ impl Preset {
             Self::Quick => QUICK,
             Self::Story => STORY,
         };
-        let wish = Wish::parse(text).expect("presets are tested");
+        let partial = PartialPlan::parse(text).expect("presets are tested");
         match self {
-            Self::Plain | Self::Story => wish,
-            Self::Published | Self::FiveLevel | Self::Quick => wish.or(Self::Plain.wish()),
+            Self::Plain | Self::Story => partial,
+            Self::Published | Self::FiveLevel | Self::Quick => partial.or(Self::Plain.partial()),
         }
     }
 }

@@ -3,18 +3,22 @@
 use super::command::quoted;
 use super::*;
 
-fn wish(text: &str) -> Wish {
-    Wish::parse(text).unwrap()
+fn partial(text: &str) -> PartialPlan {
+    PartialPlan::parse(text).unwrap()
 }
 
 fn field(text: &str, is_virtual: bool) -> (&'static str, String) {
-    let PlanError { field, problem } = wish(text).resolve(is_virtual).unwrap_err();
+    let PlanError { field, problem } = partial(text).resolve(is_virtual).unwrap_err();
     (field, problem)
 }
 
 #[test]
 fn presets_are_what_they_are_called() {
-    let plan = |name: &str| wish(&format!("preset = \"{name}\"")).resolve(true).unwrap();
+    let plan = |name: &str| {
+        partial(&format!("preset = \"{name}\""))
+            .resolve(true)
+            .unwrap()
+    };
     let published = plan("published");
     assert_eq!(published.levels, [60, 80, 100, 120, 140, 160, 180]);
     let told = (published.repeats, published.warmup_s, published.window_s);
@@ -33,7 +37,7 @@ fn presets_are_what_they_are_called() {
         (modes.len(), modes[0].as_str(), switches),
         (10 * 6, "round-robin", 1)
     );
-    let quick = wish("preset = \"quick\"\ntarget = \"http://x\"")
+    let quick = partial("preset = \"quick\"\ntarget = \"http://x\"")
         .resolve(false)
         .unwrap();
     let minutes = quick.cells().len() as f64 * (quick.warmup_s + quick.window_s) / 60.0;
@@ -42,7 +46,7 @@ fn presets_are_what_they_are_called() {
 
 #[test]
 fn only_virtual_runs_are_many_by_themselves() {
-    let repeats = |text: &str, is_virtual| wish(text).resolve(is_virtual).unwrap().repeats;
+    let repeats = |text: &str, is_virtual| partial(text).resolve(is_virtual).unwrap().repeats;
     let target = "target = \"http://x\"\n";
     assert!(repeats("", true) as usize >= stats::intervals::NEEDED_RUNS);
     assert!(repeats("story = true", true) as usize >= stats::intervals::NEEDED_RUNS);
@@ -56,7 +60,9 @@ fn only_virtual_runs_are_many_by_themselves() {
 
 #[test]
 fn every_repeat_has_a_seed_of_its_own() {
-    let plan = wish("repeats = 1000\nlevels = [1]").resolve(true).unwrap();
+    let plan = partial("repeats = 1000\nlevels = [1]")
+        .resolve(true)
+        .unwrap();
     let of_plan = |plan: &Plan| -> std::collections::BTreeSet<u64> {
         (1..=plan.repeats)
             .map(|repeat| plan.seed_of(repeat))
@@ -72,8 +78,8 @@ fn every_repeat_has_a_seed_of_its_own() {
 
 #[test]
 fn what_is_said_first_goes_before_what_is_said_later() {
-    let flags = wish("levels = [5, 7]\nseed = 3");
-    let file = wish("levels = \"60\"\nmodes = [\"kv\"]\npreset = \"quick\"");
+    let flags = partial("levels = [5, 7]\nseed = 3");
+    let file = partial("levels = \"60\"\nmodes = [\"kv\"]\npreset = \"quick\"");
     let plan = flags.or(file).resolve(true).unwrap();
     assert_eq!((plan.levels.as_slice(), plan.seed), (&[5, 7][..], 3));
     assert_eq!(plan.modes, ["kv"]);
@@ -150,35 +156,37 @@ fn the_field_that_makes_no_sense_is_named() {
         assert_eq!(field, expected, "{text}: {problem}");
         assert!(problem.contains(part), "{text}: {problem}");
     }
-    let unknown = Wish::parse("levls = \"60\"").unwrap_err();
+    let unknown = PartialPlan::parse("levls = \"60\"").unwrap_err();
     assert!(unknown.to_string().contains("levls"), "{unknown}");
 }
 
 #[test]
 fn commands_understand_words_that_the_router_does_not() {
     let text = "target = \"http://x\"\nmodes = \"round_robin,kv\"\nset-mode-command = \"true\"";
-    let plan = wish(text).resolve(false).unwrap();
+    let plan = partial(text).resolve(false).unwrap();
     assert_eq!(plan.modes, ["round_robin", "kv"]);
     assert!(matches!(plan.testbed, Testbed::Hooks { .. }));
-    let homing = wish("target = \"http://x\"").resolve(false).unwrap();
+    let homing = partial("target = \"http://x\"").resolve(false).unwrap();
     assert!(matches!(homing.testbed, Testbed::Homing { .. }));
 }
 
 #[test]
 fn a_plan_is_written_and_read_and_told_apart() {
-    let plan = wish("preset = \"quick\"").resolve(true).unwrap();
+    let plan = partial("preset = \"quick\"").resolve(true).unwrap();
     let text = serde_json::to_string(&plan).unwrap();
     assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
     let written: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(plan.differs_from(&written), None);
-    let other = wish("preset = \"quick\"\nseed = 1").resolve(true).unwrap();
+    let other = partial("preset = \"quick\"\nseed = 1")
+        .resolve(true)
+        .unwrap();
     assert_eq!(other.differs_from(&written).as_deref(), Some("seed"));
 }
 
 #[test]
 fn the_command_makes_the_same_plan() {
     let text = "preset = \"quick\"\nmodes = \"kv\"\nslo = \"ttft_p50=0.2s\"\nseed = 9";
-    let plan = wish(text).resolve(true).unwrap();
+    let plan = partial(text).resolve(true).unwrap();
     let command = plan.command();
     let mut words = command.split(' ').skip(2).peekable();
     let mut toml = String::new();
@@ -195,6 +203,6 @@ fn the_command_makes_the_same_plan() {
         };
         toml += &format!("{flag} = {quote}{value}{quote}\n");
     }
-    assert_eq!(wish(&toml).resolve(true).unwrap(), plan, "{command}");
+    assert_eq!(partial(&toml).resolve(true).unwrap(), plan, "{command}");
     assert_eq!(quoted("it's {mode}"), r"'it'\''s {mode}'");
 }

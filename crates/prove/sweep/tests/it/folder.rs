@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use lab::NEVER;
 use loadgen::baseline::Baseline;
-use sweep::{Folder, FolderError, Plan, Sitting, VirtualRun, Wish, publish};
+use sweep::{Folder, FolderError, PartialPlan, Plan, SweepSession, VirtualRun, publish};
 
 const PLAN: &str = r#"
 levels = [6, 12]
@@ -18,8 +18,8 @@ window = "30s"
 "#;
 
 fn plan(more: &str) -> Plan {
-    let wish = Wish::parse(&format!("{PLAN}{more}")).unwrap();
-    wish.resolve(true).unwrap()
+    let partial = PartialPlan::parse(&format!("{PLAN}{more}")).unwrap();
+    partial.resolve(true).unwrap()
 }
 
 fn run(folder: &Folder, threads: usize, stop: &AtomicBool) -> usize {
@@ -154,7 +154,7 @@ fn the_baseline_is_dated_and_the_rest_is_not() {
     let folder = Folder::open(place.path(), plan("")).unwrap();
     let completed = run(&folder, 2, &NEVER);
     folder
-        .log(Sitting {
+        .log(SweepSession {
             version: "1".to_owned(),
             begun_ms: 1,
             ended_ms: 1_700_000_000_000,
@@ -213,8 +213,8 @@ fn the_original_formats_have_their_columns() {
 fn few_runs_are_called_not_enough_in_every_file() {
     let told = |more: &str| {
         let place = tempfile::tempdir().unwrap();
-        let wish = Wish::parse(&PLAN.replace("repeats = 2", more)).unwrap();
-        let folder = Folder::open(place.path(), wish.resolve(true).unwrap()).unwrap();
+        let partial = PartialPlan::parse(&PLAN.replace("repeats = 2", more)).unwrap();
+        let folder = Folder::open(place.path(), partial.resolve(true).unwrap()).unwrap();
         run(&folder, 2, &NEVER);
         let summary = publish(&folder, None, 2).unwrap();
         (summary, files(place.path()))

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use test_servers::etcd::Server;
 
 use fleet::{Fleet, in_time, prompt, request};
-use test_servers::dynamo::{Genuine, Place, Setting, write_model};
+use test_servers::dynamo::{Genuine, RegisterAt, Setting, write_model};
 
 /// Tokens per block.
 pub(crate) const BLOCK: usize = 16;
@@ -40,10 +40,10 @@ impl Ground {
     }
 
     fn start(&self, options: &[&str]) -> Genuine {
-        self.start_in(Place::Folder(self.registry.path().to_owned()), options)
+        self.start_in(RegisterAt::Folder(self.registry.path().to_owned()), options)
     }
 
-    fn start_in(&self, place: Place, options: &[&str]) -> Genuine {
+    fn start_in(&self, place: RegisterAt, options: &[&str]) -> Genuine {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
         let target = target.expect("it is in the build directory");
         // Where `cargo xtask test --only dynamo` installs it.
@@ -276,7 +276,7 @@ async fn workers_in_etcd_are_found_serve_and_leave_with_their_lease() {
     let server = Server::start(folder.path()).expect("tests need etcd (Debian: etcd-server)");
     let etcd = Etcd::connect(&[server.address()], &etcd::Tls::default()).unwrap();
     let mut fleet = Fleet::watch(Registry::Etcd(etcd)).await;
-    let place = Place::Etcd(server.address());
+    let place = RegisterAt::Etcd(server.address());
     let mocker = ground.start_in(place, &["--speedup-ratio=20"]);
     let id = fleet.until(1).await[0];
     let worker = fleet.worker(id);

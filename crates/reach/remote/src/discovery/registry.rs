@@ -33,7 +33,7 @@ pub fn etcd(etcd: &Etcd, cluster: &str, tasks: &Tasks) -> mpsc::Receiver<Address
     let (sender, receiver) = mpsc::channel(1);
     let mut watch = etcd.watch_prefix(prefix(cluster).as_bytes());
     tasks.spawn_until_stop(async move {
-        let mut known = Known::default();
+        let mut known = Registrations::default();
         loop {
             known.update(watch.next().await);
             if sender.send(known.addresses()).await.is_err() {
@@ -46,11 +46,11 @@ pub fn etcd(etcd: &Etcd, cluster: &str, tasks: &Tasks) -> mpsc::Receiver<Address
 
 /// What is under the prefix.
 #[derive(Debug, Default)]
-struct Known {
+struct Registrations {
     by_key: BTreeMap<Vec<u8>, String>,
 }
 
-impl Known {
+impl Registrations {
     fn update(&mut self, update: Update) {
         match update {
             Update::Snapshot(pairs) => {
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn what_is_registered_is_known_until_it_is_deleted() {
-        let mut known = Known::default();
+        let mut known = Registrations::default();
         let text = registration().to_json();
         known.update(Update::Snapshot(vec![
             pair("a", &text),

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{EventError, Inlet, Outgoing};
+use super::{EventError, EventReceiver, Outgoing};
 
 /// A server that comes back is found within about a second.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
@@ -30,13 +30,13 @@ pub async fn connect(url: &str) -> Result<Client, EventError> {
         .retry_on_initial_connect()
         .reconnect_delay_callback(pause)
         .ping_interval(PING_EVERY)
-        .event_callback(|event| async move { tell(&event) })
+        .event_callback(|event| async move { log_event(&event) })
         .connect(url)
         .await
         .map_err(|error| EventError::Nats(format!("{url}: {error}")))
 }
 
-fn tell(event: &Event) {
+fn log_event(event: &Event) {
     match event {
         Event::Connected => info!("connected to NATS"),
         Event::Disconnected => warn!("lost the connection to NATS; reconnecting"),
@@ -71,7 +71,7 @@ pub(super) async fn publish(
 pub async fn listen(
     client: &Client,
     subject: &str,
-    inlet: Inlet,
+    inlet: EventReceiver,
     stop: CancellationToken,
 ) -> Result<impl Future<Output = ()> + Send + use<>, EventError> {
     let subscribed = client.subscribe(subject.to_owned()).await;

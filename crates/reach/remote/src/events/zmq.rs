@@ -23,7 +23,7 @@ use tracing::{debug, warn};
 use zmtp::replay::{self, Numbered, from_be, serve_replay, to_be};
 use zmtp::{Bound, Error, Message, Subscriber};
 
-use super::{EventError, Inlet, Outgoing};
+use super::{EventError, EventReceiver, Outgoing};
 use crate::registration::EventAddress;
 
 /// Batches kept for replay: more than a minute at full load.
@@ -115,7 +115,7 @@ pub async fn listen(
     publish: &str,
     replay: &str,
     topic: &str,
-    inlet: Inlet,
+    inlet: EventReceiver,
     stop: CancellationToken,
 ) -> Result<impl Future<Output = ()> + Send + use<>, EventError> {
     let subscriber = Subscriber::connect(publish, topic, LARGEST_MESSAGE).await;
@@ -139,7 +139,7 @@ pub async fn listen(
 }
 
 struct Listener {
-    inlet: Inlet,
+    inlet: EventReceiver,
     replay: String,
     /// Number of the next batch; `None` before the first.
     next: Option<u64>,

@@ -125,7 +125,7 @@ impl Session {
             tokio::select! {
                 message = self.inbound.next() => match message {
                     Some(Ok(message)) => {
-                        self.hear(message);
+                        self.handle(message);
                         silence.heard();
                     }
                     Some(Err(_)) => return "its connection was lost",
@@ -160,7 +160,7 @@ impl Session {
         }
     }
 
-    fn hear(&self, message: wire::FromFrontend) {
+    fn handle(&self, message: wire::FromFrontend) {
         if let Some(from_frontend::Say::Load(load)) = message.say {
             let load = wire::from_load(&load);
             self.shared.leases.lock().report(self.frontend, load);

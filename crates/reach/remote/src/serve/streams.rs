@@ -16,7 +16,7 @@ use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use super::Place;
+use super::RequestSlot;
 use crate::wire;
 
 /// Chunks in one message. A reader that lags gets many at once.
@@ -31,11 +31,11 @@ pub struct Answer {
     /// An error that came behind chunks, to be sent after them.
     error: Option<Status>,
     done: bool,
-    _place: Place,
+    _place: RequestSlot,
 }
 
 impl Answer {
-    pub(super) fn new(stream: TokenStream, place: Place) -> Self {
+    pub(super) fn new(stream: TokenStream, place: RequestSlot) -> Self {
         Self {
             stream,
             error: None,

@@ -25,7 +25,7 @@ const QUIET_IN_RESERVE_AFTER: Duration = Duration::from_millis(100);
 /// How long a connection may take to close when another needs its place.
 const MAKING_ROOM: Duration = Duration::from_millis(50);
 /// How often the log reports that the limit is reached.
-const TOLD_EVERY: Duration = Duration::from_secs(10);
+const WARN_EVERY: Duration = Duration::from_secs(10);
 
 /// The connections of a process. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -46,8 +46,8 @@ struct Seen {
     next: u64,
     by_number: HashMap<u64, (Rank, Weak<Pulse>)>,
     /// When the log last reported that there is no room, and how many were rejected since.
-    told: Option<Instant>,
-    untold: u64,
+    reported: Option<Instant>,
+    unreported: u64,
 }
 
 /// What a connection is there for.
@@ -60,12 +60,12 @@ pub(super) enum Rank {
 
 /// A connection's place, given back on drop.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     rank: Rank,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Place {
+impl ConnectionSlot {
     pub(super) fn rank(&self) -> Rank {
         self.rank
     }
@@ -91,15 +91,15 @@ impl Connections {
     }
 
     /// A place for a newcomer, or nothing: then it is best hung up on.
-    pub(super) async fn admit(&self) -> Option<Place> {
+    pub(super) async fn admit(&self) -> Option<ConnectionSlot> {
         if let Some(place) = self.find(Rank::Ordinary).await {
             return Some(place);
         }
-        self.tell();
+        self.warn_rarely();
         self.find(Rank::Reserve).await
     }
 
-    async fn find(&self, rank: Rank) -> Option<Place> {
+    async fn find(&self, rank: Rank) -> Option<ConnectionSlot> {
         let places = match rank {
             Rank::Ordinary => &self.shared.ordinary,
             Rank::Reserve => &self.shared.reserve,
@@ -112,7 +112,7 @@ impl Connections {
             }
             Err(_) => None,
         };
-        permit.map(|permit| Place {
+        permit.map(|permit| ConnectionSlot {
             rank,
             _permit: permit,
         })
@@ -154,15 +154,15 @@ impl Connections {
         }
     }
 
-    fn tell(&self) {
+    fn warn_rarely(&self) {
         let mut seen = self.shared.seen.lock();
-        seen.untold += 1;
-        if seen.told.is_some_and(|told| told.elapsed() < TOLD_EVERY) {
+        seen.unreported += 1;
+        if seen.reported.is_some_and(|at| at.elapsed() < WARN_EVERY) {
             return;
         }
-        let (turned_away, limit) = (seen.untold, self.shared.limit);
-        seen.told = Some(Instant::now());
-        seen.untold = 0;
+        let (turned_away, limit) = (seen.unreported, self.shared.limit);
+        seen.reported = Some(Instant::now());
+        seen.unreported = 0;
         drop(seen);
         warn!(
             limit,

@@ -1,6 +1,6 @@
 //! The socket of one connection.
 //!
-//! Tells the [`Pulse`] of every byte, holds the connection's [`Place`] (which a WebSocket keeps
+//! Tells the [`Pulse`] of every byte, holds the connection's [`ConnectionSlot`] (which a WebSocket keeps
 //! after its upgrade), and closes in two steps where the client may still be sending: first
 //! our half, so that the client sees the end of the answer, then the rest once the client is
 //! done too. A socket closed with unread bytes is reset by the kernel, and a reset makes the
@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use super::crowd::Place;
+use super::crowd::ConnectionSlot;
 use super::pulse::Pulse;
 
 /// How long a client may go on sending after its answer, and how much: several times the
@@ -28,7 +28,7 @@ pub(super) struct Wire<T> {
     io: T,
     pulse: Arc<Pulse>,
     linger: Option<Linger>,
-    _place: Place,
+    _place: ConnectionSlot,
 }
 
 /// What is still put up with after our half was closed.
@@ -38,7 +38,7 @@ struct Linger {
 }
 
 impl<T> Wire<T> {
-    pub(super) fn new(io: T, pulse: Arc<Pulse>, place: Place) -> Self {
+    pub(super) fn new(io: T, pulse: Arc<Pulse>, place: ConnectionSlot) -> Self {
         Self {
             io,
             pulse,

@@ -26,7 +26,7 @@ pub(super) struct RawExtensions(pub(super) Extensions);
 impl<'de> Deserialize<'de> for RawExtensions {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
         let mut extensions = Extensions::default();
-        source.deserialize_any(Known(|key: &str, value: Plain| match (key, value) {
+        source.deserialize_any(MemberReader(|key: &str, value: Plain| match (key, value) {
             ("extra_fields", Plain::Texts(asked)) => {
                 let asks = |name: &str| asked.iter().any(|field| field == name);
                 extensions.worker_id = asks("worker_id");
@@ -55,14 +55,14 @@ enum Plain {
 
 impl<'de> Deserialize<'de> for Plain {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        source.deserialize_any(Known(|_: &str, _: Plain| {}))
+        source.deserialize_any(MemberReader(|_: &str, _: Plain| {}))
     }
 }
 
 /// Reads any value, hands the members of an object to `F`, and keeps texts.
-struct Known<F>(F);
+struct MemberReader<F>(F);
 
-impl<'de, F: FnMut(&str, Plain)> Visitor<'de> for Known<F> {
+impl<'de, F: FnMut(&str, Plain)> Visitor<'de> for MemberReader<F> {
     type Value = Plain;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -65,7 +65,7 @@ pub(super) struct Bound {
 
 impl Bound {
     /// Not under the lock: a placement that nobody takes is released here.
-    pub(super) fn tell(self, router: &Router) {
+    pub(super) fn deliver(self, router: &Router) {
         let answer = self.outcome.map(|claim| router.placement(claim));
         drop(self.sender.send(answer));
     }

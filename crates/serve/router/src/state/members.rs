@@ -76,7 +76,7 @@ impl Member {
     }
 
     /// Takes over what the learner has learned.
-    pub(super) fn heed(&mut self) {
+    pub(super) fn apply_learned(&mut self) {
         self.outlook = self.profile.learner.outlook();
         if let Some(slots) = &self.profile.slots {
             self.slots = slots.count();

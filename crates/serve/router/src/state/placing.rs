@@ -10,7 +10,7 @@ use contract::Moment;
 
 use super::State;
 use super::requests::Reservation;
-use super::survey::{Asked, Books, has_room, is_trusted};
+use super::survey::{Books, RequestNeeds, has_room, is_trusted};
 use crate::decision::{Decision, Outcome, WhyNot};
 use crate::learn::{Mark, Outlook};
 use crate::load::Share;
@@ -209,7 +209,7 @@ impl State {
     }
 
     fn reserve(&mut self, query: &RouteQuery<'_>, chosen: &Candidate, now: Moment) -> Key {
-        let asked = Asked::new(&self.config, query);
+        let asked = RequestNeeds::new(&self.config, query);
         let confirmed_tokens = asked.reusable_tokens(chosen.confirmed_blocks);
         let (slot, member) = self
             .members

@@ -109,7 +109,7 @@ impl State {
             if tokens > 0 {
                 member.profile.progressed = now;
             }
-            member.heed();
+            member.apply_learned();
         }
     }
 
@@ -176,7 +176,7 @@ impl State {
                 let residence = now.since(claim.at);
                 let tokens = reservation.output_tokens + 1;
                 member.profile.learner.ended(tokens, residence, now);
-                member.heed();
+                member.apply_learned();
             }
             // At the end, because some engines say only then what they found.
             if let Some(found) = reservation.found_tokens {
@@ -215,7 +215,7 @@ fn learn_first_token(
         waited,
     };
     member.profile.learner.first_token(&seen, now);
-    member.heed();
+    member.apply_learned();
 }
 
 /// Notices when a worker does not have the blocks that its events reported.

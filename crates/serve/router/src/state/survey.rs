@@ -53,7 +53,7 @@ impl Survey {
         self.full_holder = None;
         books.index.overlap(query.chain, &mut self.held);
         books.active.overlap(query.chain, &mut self.used);
-        let asked = Asked::new(books.config, query);
+        let asked = RequestNeeds::new(books.config, query);
         for (slot, member) in books.members.iter() {
             let why = why_not(books, member, query);
             if let Some(why) = why {
@@ -64,7 +64,7 @@ impl Survey {
                 }
                 continue;
             }
-            let known = Known {
+            let known = WorkerOverlap {
                 held: self.held[slot],
                 used: self.used[slot],
                 in_use: blocks_in_use(books.active, slot, member),
@@ -84,7 +84,7 @@ impl Survey {
     ) -> bool {
         books.index.overlap(query.chain, &mut self.held);
         books.active.overlap(query.chain, &mut self.used);
-        let asked = Asked::new(books.config, query);
+        let asked = RequestNeeds::new(books.config, query);
         let (mut here, mut most) = (0, 0);
         for (slot, member) in books.members.iter() {
             if member.draining || query.excluded.contains(&member.worker) {
@@ -110,7 +110,7 @@ impl Survey {
     }
 
     /// Prompt tokens that the worker in that slot would reuse.
-    fn cached_tokens(&self, slot: usize, asked: &Asked) -> u32 {
+    fn cached_tokens(&self, slot: usize, asked: &RequestNeeds) -> u32 {
         // Both are depths into the same chain, so the union of the two is the deeper one.
         asked.reusable_tokens(self.held[slot].max(self.used[slot]))
     }
@@ -118,7 +118,7 @@ impl Survey {
 
 /// What the index and the reservations say about one worker.
 #[derive(Clone, Copy)]
-struct Known {
+struct WorkerOverlap {
     /// Leading blocks of the prompt that its events confirmed.
     held: u32,
     /// Leading blocks of the prompt that its running requests use.
@@ -130,7 +130,7 @@ struct Known {
 }
 
 /// What a request needs on every worker, computed once: divisions are expensive.
-pub(super) struct Asked {
+pub(super) struct RequestNeeds {
     prompt_tokens: u32,
     blocks: u32,
     block_size: u32,
@@ -138,7 +138,7 @@ pub(super) struct Asked {
     most_reusable_blocks: u32,
 }
 
-impl Asked {
+impl RequestNeeds {
     pub(super) fn new(config: &RouterConfig, query: &RouteQuery<'_>) -> Self {
         let block_size = config.block_size;
         Self {
@@ -157,7 +157,7 @@ impl Asked {
         blocks.min(self.most_reusable_blocks) * self.block_size
     }
 
-    fn candidate(&self, member: &Member, known: Known) -> Candidate {
+    fn candidate(&self, member: &Member, known: WorkerOverlap) -> Candidate {
         let overlap_blocks = known.held.max(known.used);
         let cached_tokens = self.reusable_tokens(overlap_blocks);
         let pending_prefill_tokens =

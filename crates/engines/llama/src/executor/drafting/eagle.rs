@@ -16,7 +16,7 @@ use contract::{Clock, TokenId};
 use engine::executor::SequenceId;
 
 use super::super::{ExecutorOptions, RowInput, StepInput};
-use super::Said;
+use super::StepTokens;
 use crate::buffer::Rows;
 use crate::eagle3::{Head, LoadedHead, States};
 use crate::model::Model;
@@ -137,7 +137,13 @@ impl EagleDrafter {
         missed
     }
 
-    pub(super) fn heard(&mut self, input: &StepInput, said: &[Said], target: &Model, plan: &Plan) {
+    pub(super) fn heard(
+        &mut self,
+        input: &StepInput,
+        said: &[StepTokens],
+        target: &Model,
+        plan: &Plan,
+    ) {
         self.plan.clear();
         self.places.clear();
         self.rows.clear();
@@ -188,7 +194,7 @@ impl EagleDrafter {
     }
 
     /// Whether nothing was guessed for a row that says a token.
-    fn may_wait(&self, row: &RowInput, planned: &PlanRow, said: &Said) -> bool {
+    fn may_wait(&self, row: &RowInput, planned: &PlanRow, said: &StepTokens) -> bool {
         planned.count == 1 && said.len() == 1 && self.seat(row).is_some()
     }
 
@@ -231,7 +237,7 @@ impl EagleDrafter {
 }
 
 /// The token after the row's token `index`: known, just said, or the next of a prompt.
-fn following(input: &StepInput, row: &RowInput, said: &Said, index: usize) -> TokenId {
+fn following(input: &StepInput, row: &RowInput, said: &StepTokens, index: usize) -> TokenId {
     let known = input.tokens_of(row);
     let place = row.start + index + 1 - row.known_from;
     if place < known.len() {

@@ -9,7 +9,7 @@ use contract::{Clock, TokenId};
 use engine::executor::SequenceId;
 
 use super::super::{ExecutorOptions, RowInput, StepInput};
-use super::Said;
+use super::StepTokens;
 use crate::model::{LoadedWeights, Model, ModelOptions};
 use crate::plan::Plan;
 use crate::weights::WeightsError;
@@ -116,7 +116,7 @@ impl ModelDrafter {
     }
 
     /// Forgets what was computed of guesses that were wrong.
-    pub(super) fn heard(&mut self, input: &StepInput, said: &[Said]) {
+    pub(super) fn heard(&mut self, input: &StepInput, said: &[StepTokens]) {
         for (row, said) in input.rows.iter().zip(said) {
             if let Some((sequence, computed)) = &mut self.slots[row.slot]
                 && *sequence == row.sequence

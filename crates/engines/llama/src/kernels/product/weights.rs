@@ -21,7 +21,7 @@ pub(super) trait Stored<L: Lanes> {
 
 pub(super) struct Single;
 pub(super) struct Half;
-pub(super) struct Brain;
+pub(super) struct Bf16Weights;
 
 impl<L: Lanes> Stored<L> for Single {
     type Raw = f32;
@@ -41,7 +41,7 @@ impl<L: Lanes> Stored<L> for Half {
     }
 }
 
-impl<L: Lanes> Stored<L> for Brain {
+impl<L: Lanes> Stored<L> for Bf16Weights {
     type Raw = u16;
     #[inline(always)]
     unsafe fn load(from: *const u16) -> L {

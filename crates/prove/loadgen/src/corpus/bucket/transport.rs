@@ -14,13 +14,13 @@ use tokio::time::timeout;
 use http_client::reason;
 
 #[derive(Clone, Debug)]
-pub(super) struct Carrier {
+pub(super) struct StoreTransport {
     transport: http_client::HttpClient,
     /// For the head of an answer.
     patience: Duration,
 }
 
-impl Carrier {
+impl StoreTransport {
     pub(super) fn new(transport: http_client::HttpClient, patience: Duration) -> Self {
         Self {
             transport,
@@ -29,14 +29,14 @@ impl Carrier {
     }
 }
 
-impl HttpConnector for Carrier {
+impl HttpConnector for StoreTransport {
     fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
         Ok(HttpClient::new(self.clone()))
     }
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum StoreError {
     #[error("cannot reach {place}: {reason}")]
     Unreachable { place: String, reason: String },
     #[error("{place} does not answer")]
@@ -44,7 +44,7 @@ enum Trouble {
 }
 
 #[async_trait]
-impl HttpService for Carrier {
+impl HttpService for StoreTransport {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let place = request.uri().authority().map(ToString::to_string);
         let place = place.unwrap_or_default();
@@ -61,11 +61,14 @@ impl HttpService for Carrier {
                     false => HttpErrorKind::Request,
                 };
                 let reason = reason(&error);
-                Err(HttpError::new(kind, Trouble::Unreachable { place, reason }))
+                Err(HttpError::new(
+                    kind,
+                    StoreError::Unreachable { place, reason },
+                ))
             }
             Err(_) => Err(HttpError::new(
                 HttpErrorKind::Timeout,
-                Trouble::Silent { place },
+                StoreError::Silent { place },
             )),
         }
     }

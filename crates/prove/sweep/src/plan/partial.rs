@@ -25,7 +25,7 @@ const MOST_CELLS: usize = 100_000;
 /// What somebody wants, as far as it was said. The keys of a plan file are these names.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Wish {
+pub struct PartialPlan {
     pub preset: Option<String>,
     /// The four stages of the demo instead of modes.
     #[serde(default)]
@@ -62,7 +62,7 @@ fn bad<P: ToString>(field: &'static str) -> impl Fn(P) -> PlanError {
     }
 }
 
-impl Wish {
+impl PartialPlan {
     /// From the text of a plan file.
     pub fn parse(text: &str) -> Result<Self, Box<toml::de::Error>> {
         toml::from_str(text).map_err(Box::new)
@@ -101,17 +101,17 @@ impl Wish {
             None if self.story => Preset::Story,
             None => Preset::default(),
         };
-        let wish = self.or(preset.wish());
+        let partial = self.or(preset.partial());
         let named = |value: &Option<String>| value.clone().unwrap_or_default();
-        let order = named(&wish.order);
+        let order = named(&partial.order);
         let order = order.parse::<Order>().map_err(bad("order"))?;
-        let workload = named(&wish.workload);
+        let workload = named(&partial.workload);
         let plan = Plan {
             schema: SCHEMA,
-            testbed: wish.testbed(is_virtual, &workload)?,
-            modes: wish.modes(is_virtual)?,
-            levels: wish.levels()?,
-            repeats: match wish.repeats {
+            testbed: partial.testbed(is_virtual, &workload)?,
+            modes: partial.modes(is_virtual)?,
+            levels: partial.levels()?,
+            repeats: match partial.repeats {
                 None if is_virtual => VIRTUAL_REPEATS,
                 None => LIVE_REPEATS,
                 Some(repeats @ 1..=1000) => repeats,
@@ -119,13 +119,13 @@ impl Wish {
                     return Err(bad("repeats")(format!("{other} is not between 1 and 1000")));
                 }
             },
-            warmup_s: time("warmup", &named(&wish.warmup))?,
-            window_s: match time("window", &named(&wish.window))? {
+            warmup_s: time("warmup", &named(&partial.warmup))?,
+            window_s: match time("window", &named(&partial.window))? {
                 0.0 => return Err(bad("window")("a window of 0 measures nothing")),
                 window => window,
             },
-            seed: wish.seed.unwrap_or(DEFAULT_SEED),
-            slo: wish
+            seed: partial.seed.unwrap_or(DEFAULT_SEED),
+            slo: partial
                 .slo
                 .as_deref()
                 .unwrap_or(DEFAULT_SLO)
@@ -305,10 +305,10 @@ fn words<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Option<String>, D
 }
 
 /// Reads a plan file.
-pub fn read(path: &Path) -> Result<Wish, PlanError> {
+pub fn read(path: &Path) -> Result<PartialPlan, PlanError> {
     let shown = path.display();
     let text = std::fs::read_to_string(path);
     let text = text.map_err(|error| bad("plan")(format!("cannot read {shown}: {error}")))?;
-    Wish::parse(&text)
+    PartialPlan::parse(&text)
         .map_err(|error| bad("plan")(format!("{shown}: {}", error.to_string().trim())))
 }

@@ -14,7 +14,7 @@ use crate::window::Window;
 
 /// What one request needs to be measured by.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stopwatch {
+pub(super) struct RequestTimer {
     label: Label,
     sent: Moment,
     prompt_tokens: u32,
@@ -29,7 +29,7 @@ pub(super) struct Stopwatch {
 }
 
 #[derive(Debug)]
-pub(crate) struct Notebook {
+pub(crate) struct Recorder {
     window: Window,
     mode: &'static str,
     /// Requests sent in the window that have not ended.
@@ -39,7 +39,7 @@ pub(crate) struct Notebook {
     pub(crate) itl: Histogram,
 }
 
-impl Notebook {
+impl Recorder {
     pub(super) fn new(window: Window, mode: &'static str) -> Self {
         Self {
             window,
@@ -50,10 +50,10 @@ impl Notebook {
         }
     }
 
-    pub(super) fn send(&mut self, label: Label, prompt_tokens: usize, now: Moment) -> Stopwatch {
+    pub(super) fn send(&mut self, label: Label, prompt_tokens: usize, now: Moment) -> RequestTimer {
         let counted = label.measured && self.window.contains(now);
         self.open += u64::from(counted);
-        Stopwatch {
+        RequestTimer {
             label,
             sent: now,
             prompt_tokens: prompt_tokens as u32,
@@ -68,7 +68,7 @@ impl Notebook {
     }
 
     /// Tokens arrive.
-    pub(super) fn chunk(&mut self, watch: &mut Stopwatch, tokens: u32, now: Moment) {
+    pub(super) fn chunk(&mut self, watch: &mut RequestTimer, tokens: u32, now: Moment) {
         if tokens == 0 {
             return;
         }
@@ -88,7 +88,7 @@ impl Notebook {
     }
 
     /// An answer is complete.
-    pub(super) fn finish(&mut self, watch: &Stopwatch, claim: &Claim, now: Moment) {
+    pub(super) fn finish(&mut self, watch: &RequestTimer, claim: &Claim, now: Moment) {
         self.open -= u64::from(watch.counted);
         if !watch.label.measured {
             return;
@@ -130,7 +130,7 @@ impl Notebook {
     }
 
     /// A request ends without its answer.
-    pub(super) fn fail(&mut self, watch: &Stopwatch, failure: Failure, now: Moment) {
+    pub(super) fn fail(&mut self, watch: &RequestTimer, failure: Failure, now: Moment) {
         self.open -= u64::from(watch.counted);
         if !watch.label.measured {
             return;
@@ -143,7 +143,7 @@ impl Notebook {
 
     /// The run is over: what has not finished counts as failed, unless it was sent too late to
     /// be of interest.
-    pub(super) fn give_up(&mut self, watch: &Stopwatch, now: Moment) {
+    pub(super) fn give_up(&mut self, watch: &RequestTimer, now: Moment) {
         if watch.sent < self.window.end {
             let failure = Failure::new(FailureKind::Timeout, "not finished when the run ended");
             self.fail(watch, failure, now);
@@ -156,7 +156,7 @@ impl Notebook {
     }
 
     /// What is known of every request, answered or not.
-    fn record(&self, watch: &Stopwatch, now: Moment) -> RequestRecord {
+    fn record(&self, watch: &RequestTimer, now: Moment) -> RequestRecord {
         let Label {
             conversation,
             turn,
@@ -196,7 +196,7 @@ impl Notebook {
     }
 }
 
-impl Stopwatch {
+impl RequestTimer {
     /// The prompt has been computed, as far as it was not cached.
     pub(super) fn start(&mut self, started: Started) {
         self.started = Some(started);
