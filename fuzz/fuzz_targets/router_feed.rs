@@ -12,13 +12,13 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use contract::{
-    BlockHash, FrontendId, FrontendLoad, GpuSpec, Hashing, KvBatch, KvEvent, KvSnapshot, Lease,
+    BlockFormat, BlockHash, FrontendId, FrontendLoad, GpuSpec, KvBatch, KvEvent, KvSnapshot, Lease,
     LocalHash, ModelName, Moment, RequestId, StoredBlock, WorkerCard, WorkerId, WorkerStatus,
 };
 use homing_fuzz::input::Input;
 use libfuzzer_sys::fuzz_target;
 use router::{
-    Identity, BlockWeights, Claim, Mode, ModeName, Placed, RouteQuery, RouterConfig, State, Ticket,
+    BlockWeights, Claim, Identity, Mode, ModeName, Placed, RouteQuery, RouterConfig, State, Ticket,
 };
 
 const BLOCK_SIZE: u32 = 16;
@@ -80,9 +80,7 @@ impl Play {
                 .state
                 .share(worker(input), OWN, &loads(input), self.now),
             5 => self.state.lease(worker(input), lease(input)),
-            6 => self
-                .state
-                .report(worker(input), status(input), self.now),
+            6 => self.state.report(worker(input), status(input), self.now),
             7 => self.membership(input),
             8 | 9 => self.place(input),
             10 => self.progress(input),
@@ -255,7 +253,7 @@ fn card(worker: u64, slots: u32, total_blocks: u32) -> WorkerCard {
         id: WorkerId(worker),
         name: String::new(),
         model: ModelName::new("model"),
-        block_size: BLOCK_SIZE,
+        blocks: BlockFormat::new(BLOCK_SIZE),
         total_blocks,
         slots,
         max_step_tokens: 64,
@@ -269,7 +267,6 @@ fn card(worker: u64, slots: u32, total_blocks: u32) -> WorkerCard {
         simulated: true,
         logprobs: false,
         speculation: String::new(),
-        hashing: Hashing::default(),
     }
 }
 

@@ -6,10 +6,9 @@
 
 use std::collections::HashSet;
 
-use contract::{BlockHash, HashSeed, KvEvent};
-use adapters::block_format::BlockFormat;
 use adapters::engine_cache::{EngineCache, MOST_NAMES};
 use adapters::wire::{EngineEvent, EngineHash};
+use contract::{BlockFormat, BlockHash, HashSeed, Hashing, KvEvent};
 
 /// A cache, and a router that follows its changes.
 #[derive(Debug)]
@@ -25,8 +24,11 @@ struct Cache {
 /// in between.
 pub fn check<'a>(plan: u8, events: impl Iterator<Item = &'a EngineEvent>) {
     let format = BlockFormat {
-        block_size: [4, 2, 1, 16][usize::from(plan & 3)],
-        lookahead: usize::from(plan >> 2 & 1),
+        size: [4, 2, 1, 16][usize::from(plan & 3)],
+        hashing: Hashing {
+            lookahead: u32::from(plan >> 2 & 1),
+            ..Hashing::default()
+        },
     };
     let mut cache = Cache {
         cache: EngineCache::new(format),
@@ -72,7 +74,7 @@ impl Cache {
         };
         let tokens = stored.blocks.iter().flat_map(|block| &block.window);
         let tokens: Vec<_> = tokens.copied().collect();
-        let chain = format.chain(&tokens, HashSeed::BASE);
+        let chain = format.stored_chain(&tokens, HashSeed::BASE);
         if let Some(confirmed) = self.cache.confirm(&chain) {
             self.follow(&confirmed);
         }

@@ -19,6 +19,7 @@
 
 pub mod access;
 pub mod block;
+pub mod block_format;
 pub mod cause;
 pub mod generate;
 pub mod kv_event;
@@ -31,6 +32,7 @@ pub mod worker;
 
 pub use access::{Access, Denied};
 pub use block::{BlockHash, HASH_VERSION, HashSeed, LocalHash, block_chain, block_chain_ahead};
+pub use block_format::{BlockFormat, Hashing};
 pub use cause::error_chain;
 pub use generate::{
     FinishReason, GenerateRequest, LinkError, OutputLimits, Penalties, RequestId,
@@ -42,6 +44,6 @@ pub use processors::Processors;
 pub use token_stream::{ChunkSource, TokenSender, TokenStream, token_stream};
 pub use visitors::Visitors;
 pub use worker::{
-    DRAFT_POSITIONS, FrontendId, FrontendLoad, GpuSpec, Hashing, Lease, ModelName, PositionCounts,
+    DRAFT_POSITIONS, FrontendId, FrontendLoad, GpuSpec, Lease, ModelName, PositionCounts,
     SpeculationCounts, WorkerCard, WorkerId, WorkerStatus,
 };

@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, Serializer};
 use ts_rs::TS;
 
+use crate::block_format::BlockFormat;
+
 /// Identifies a worker for as long as it is a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, TS)]
 pub struct WorkerId(pub u64);
@@ -44,8 +46,9 @@ pub struct WorkerCard {
     /// The display name, such as `worker-0`.
     pub name: String,
     pub model: ModelName,
-    /// Tokens per KV block.
-    pub block_size: u32,
+    /// Written flat: `block_size` and `hashing`.
+    #[serde(flatten)]
+    pub blocks: BlockFormat,
     /// Blocks that the worker's memory holds.
     pub total_blocks: u32,
     /// Sequences that run at once (`max_batch_size`); what is beyond waits in the engine.
@@ -63,33 +66,6 @@ pub struct WorkerCard {
     pub logprobs: bool,
     /// `none`, `draft-model` or `eagle3`.
     pub speculation: String,
-    /// How it names blocks. A router and its workers must agree.
-    pub hashing: Hashing,
-}
-
-/// How tokens become the names of blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hashing {
-    /// Of the scheme in [`crate::block`].
-    pub version: u32,
-    /// Tokens after a block that its name covers too: 1 where a draft head computes a token
-    /// from the one that follows it, otherwise 0.
-    pub lookahead: u32,
-}
-
-impl Default for Hashing {
-    fn default() -> Self {
-        Self {
-            version: crate::block::HASH_VERSION,
-            lookahead: 0,
-        }
-    }
-}
-
-impl fmt::Display for Hashing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "version {}, lookahead {}", self.version, self.lookahead)
-    }
 }
 
 /// The accelerators of one worker.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use contract::Visitors;
+use contract::{BlockFormat, Visitors};
 use frontend::{Connections, Listening};
 use router::{BlockWeights, MODES, Mode, ModeName, RouterConfig};
 
@@ -212,13 +212,13 @@ impl RoutingArgs {
         Ok(Mode::new(self.router_mode, weights))
     }
 
-    pub(crate) fn config(&self, seed: u64, block_size: u32) -> anyhow::Result<RouterConfig> {
+    pub(crate) fn config(&self, seed: u64, blocks: BlockFormat) -> anyhow::Result<RouterConfig> {
         Ok(RouterConfig {
+            blocks,
             mode: self.mode()?,
             seed,
             queue_limit: self.queue_limit,
             decisions_kept: self.decision_log,
-            ..RouterConfig::new(block_size)
         })
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use checkpoint::{Checkpoint, HeadFiles};
-use contract::{GpuSpec, Hashing, ModelName, WorkerCard, WorkerId};
+use contract::{BlockFormat, GpuSpec, ModelName, WorkerCard, WorkerId};
 use llama::{
     DraftSource, ExecutorOptions, Isa, LlamaExecutor, LoadedHead, LoadedWeights, Model,
     ModelOptions,
@@ -115,7 +115,7 @@ impl Llama {
             id,
             name: name.to_owned(),
             model: self.model.clone(),
-            block_size: model.block_size as u32,
+            blocks: BlockFormat::new(model.block_size as u32),
             total_blocks: model.blocks as u32,
             slots: *slots as u32,
             max_step_tokens: model.step_tokens as u32,
@@ -129,7 +129,6 @@ impl Llama {
             simulated: false,
             logprobs: true,
             speculation: speculation.as_str().to_owned(),
-            hashing: Hashing::default(),
         }
     }
 }

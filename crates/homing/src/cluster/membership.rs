@@ -44,8 +44,7 @@ async fn follow_own(own: OwnWorkers, place: JoinTarget, tasks: &Tasks) -> anyhow
         expected: Expected {
             cluster: own.cluster.clone(),
             model: place.served.model.to_string(),
-            block_size: place.served.block_size,
-            hashing: place.served.hashing,
+            blocks: place.served.blocks,
         },
         clock: place.clock,
         nats: own.nats,
@@ -97,8 +96,7 @@ fn start_upstreams(
     let tokenizer = Arc::clone(&place.tokenizer);
     let settings = EngineSettings {
         model: place.served.model.clone(),
-        block_size: place.served.block_size,
-        hashing: place.served.hashing,
+        blocks: place.served.blocks,
         max_context_tokens: place.served.max_context_tokens,
         clock: place.clock,
         // A text that cannot be encoded counts as no tokens, and the engine's own count holds.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ::console::{GpuFeed, Prometheus, Slos};
 use anyhow::Context as _;
-use contract::{Hashing, Visitors};
+use contract::{BlockFormat, Visitors};
 use engine::sim::Profile;
 use frontend::{FaultLimits, FrontendConfig, Listening};
 use http_client::{HttpClient, HttpOptions};
@@ -130,7 +130,9 @@ impl DemoArgs {
             api: endpoint(self.http_port, "--http-port"),
             console_at: endpoint(self.console_port, "--console-port"),
             listening: self.limits.listening(visitors),
-            router: self.routing.config(self.seed, backend.block_size)?,
+            router: self
+                .routing
+                .config(self.seed, BlockFormat::new(backend.block_size))?,
             frontend: FrontendConfig {
                 max_requests: self.limits.max_requests,
                 max_body_bytes: self.limits.max_body_bytes,
@@ -139,8 +141,7 @@ impl DemoArgs {
                 trust_priority: self.routing.trust_priority_header,
                 access: control.access.clone(),
                 api_keys: None,
-                block_size: backend.block_size as usize,
-                hashing: Hashing::default(),
+                blocks: BlockFormat::new(backend.block_size),
                 faults: FaultLimits::default(),
                 slow_reader_timeout: self.limits.slow_reader_timeout,
             },

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use contract::{Hashing, ModelName, Visitors};
+use contract::{BlockFormat, Hashing, ModelName, Visitors};
 use engine::sim::{PUBLISHED_PROFILE, Profile};
 use frontend::{FaultLimits, FrontendConfig, Listening};
 use router::RouterConfig;
@@ -33,9 +33,8 @@ pub(crate) struct FrontendPlan {
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
     pub(crate) model: ModelName,
-    pub(crate) block_size: u32,
+    pub(crate) blocks: BlockFormat,
     pub(crate) max_context_tokens: u32,
-    pub(crate) hashing: Hashing,
 }
 
 impl FrontendArgs {
@@ -55,8 +54,7 @@ impl FrontendArgs {
             trust_priority: self.routing.trust_priority_header,
             access: control.access.clone(),
             api_keys: None,
-            block_size: served.block_size as usize,
-            hashing: served.hashing,
+            blocks: served.blocks,
             faults: FaultLimits {
                 migrations: self.migration_limit,
                 first_token_timeout: self.first_token_timeout,
@@ -73,10 +71,7 @@ impl FrontendArgs {
             },
             control,
             listening: self.limits.listening(visitors),
-            router: RouterConfig {
-                hashing: served.hashing,
-                ..self.routing.config(self.seed, served.block_size)?
-            },
+            router: self.routing.config(self.seed, served.blocks)?,
             frontend,
             served,
             model,
@@ -91,12 +86,14 @@ impl FrontendArgs {
         let context = self.max_context_tokens;
         Ok(Served {
             model: model.served_name()?.unwrap_or(profile.model),
-            block_size: self.kv_cache_block_size.unwrap_or(profile.block_size),
-            max_context_tokens: context.unwrap_or(profile.max_context_tokens),
-            hashing: Hashing {
-                lookahead: self.kv_hash_lookahead,
-                ..Hashing::default()
+            blocks: BlockFormat {
+                size: self.kv_cache_block_size.unwrap_or(profile.block_size),
+                hashing: Hashing {
+                    lookahead: self.kv_hash_lookahead,
+                    ..Hashing::default()
+                },
             },
+            max_context_tokens: context.unwrap_or(profile.max_context_tokens),
         })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{Clock, FrontendId, Hashing, WorkerId};
+use contract::{BlockFormat, Clock, FrontendId, WorkerId};
 use engine::sim::{AnswerBank, Profile, SimExecutor};
 use frontend::{Access, FaultLimits, Frontend, FrontendConfig, Parts};
 use parking_lot::Mutex;
@@ -303,8 +303,7 @@ fn front(scene: &Scene, mode: &str, queue_limit: u32, clock: Clock, tasks: &Task
         trust_priority: false,
         access: Access::Open,
         api_keys: None,
-        block_size: scene.profile.block_size as usize,
-        hashing: Hashing::default(),
+        blocks: BlockFormat::new(scene.profile.block_size),
         faults: FaultLimits {
             stall_timeout: STALL_TIMEOUT,
             ..FaultLimits::default()

@@ -108,7 +108,7 @@ pub(crate) fn run_trace(
         end: Moment::from_nanos(u64::MAX),
     };
     let plan = cluster_plan(workers.to_vec(), mode, seed);
-    let recorded = Recorded::new(Arc::clone(trace), speed, seed, plan.router.block_size);
+    let recorded = Recorded::new(Arc::clone(trace), speed, seed, plan.router.blocks.size);
     let mut cluster = Cluster::new(plan, Load::Recorded(Box::new(recorded)), window);
     cluster.run_until_idle();
     // The run lasts as long as its load does.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
-use contract::{Clock, FrontendId, Hashing, Moment, WorkerId};
+use contract::{BlockFormat, Clock, FrontendId, Moment, WorkerId};
 use engine::sim::{AnswerBank, Profile, SimExecutor};
 use frontend::{Access, ApiKeys, FaultLimits, Frontend, FrontendConfig, KeyRing, Parts};
 use http::{Request, Response, StatusCode};
@@ -82,8 +82,7 @@ impl Setup {
             trust_priority: self.trust_priority,
             access: Access::Open,
             api_keys: keys.map(KeyRing::new),
-            block_size: self.profile.block_size as usize,
-            hashing: Hashing::default(),
+            blocks: BlockFormat::new(self.profile.block_size),
             faults: FaultLimits::default(),
             slow_reader_timeout: Duration::from_secs(30),
         }

@@ -5,13 +5,13 @@
 //! number, changes the state and goes to the feed in one step, so state and feed agree.
 
 use contract::{
-    FeedMessage, HashSeed, KvBatch, KvEvent, KvSnapshot, StoredBlock, TokenId, WorkerId,
+    BlockFormat, FeedMessage, HashSeed, KvBatch, KvEvent, KvSnapshot, StoredBlock, TokenId,
+    WorkerId,
 };
 use parking_lot::Mutex;
 use tracing::warn;
 use transport::FeedPublisher;
 
-use crate::block_format::BlockFormat;
 use crate::completion::AnswerSummary;
 use crate::engine_cache::{EngineCache, FormatMismatch};
 use crate::estimate::Estimate;
@@ -109,7 +109,7 @@ impl CacheView {
     /// Computes how many blocks of a prompt the engine is expected to have.
     pub(crate) fn expect(&self, prompt: Vec<TokenId>, seed: HashSeed) -> PendingRequest {
         let format = self.config.format;
-        let chain = format.chain(&prompt, seed);
+        let chain = format.stored_chain(&prompt, seed);
         let overlap = match &self.state.lock().source {
             Source::Events(cache) => cache.overlap(&chain),
             Source::Estimate(estimate) => estimate.overlap(&chain),
@@ -123,7 +123,7 @@ impl CacheView {
     }
 
     pub(crate) fn expected_tokens(&self, pending: &PendingRequest) -> u32 {
-        (pending.expected_blocks * self.config.format.block_size) as u32
+        (pending.expected_blocks * self.config.format.size as usize) as u32
     }
 
     /// Applies the engine's events.
@@ -195,7 +195,7 @@ impl CacheView {
 
     /// The engine has processed a request, to its end or not.
     pub(crate) fn answered(&self, pending: &PendingRequest, ended: &AnswerSummary, complete: bool) {
-        let block_size = self.config.format.block_size;
+        let block_size = self.config.format.size as usize;
         let mut state = self.state.lock();
         let mut cached = ended.cached_tokens;
         state.reports_cached |= cached.is_some();
@@ -230,7 +230,9 @@ impl CacheView {
                     .split_last()
                     .map_or(&[][..], |(_, inputs)| inputs);
                 let whole = [&pending.prompt[..], inputs].concat();
-                changes.extend(estimate.answered(&self.config.format.chain(&whole, pending.seed)));
+                changes.extend(
+                    estimate.answered(&self.config.format.stored_chain(&whole, pending.seed)),
+                );
             }
         }
         self.publish(&mut state, changes);

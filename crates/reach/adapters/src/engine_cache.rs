@@ -18,9 +18,8 @@
 use std::collections::HashSet;
 
 use block_mirror::{EngineBlock, Mirror, SharedBlock, TooManyNames};
-use contract::{BlockHash, HashSeed, KvEvent, LocalHash, StoredBlock};
+use contract::{BlockFormat, BlockHash, HashSeed, KvEvent, LocalHash, StoredBlock};
 
-use crate::block_format::BlockFormat;
 use crate::wire::{Block, EngineEvent, EngineHash, Ignored, Key, Stored};
 
 pub use block_mirror::MOST_NAMES;
@@ -210,10 +209,8 @@ impl EngineCache {
 
     /// The blocks up to the first that is not full. Only the last one of a chain can be short.
     fn full_blocks<'a>(&mut self, blocks: &'a [Block]) -> Result<&'a [Block], FormatMismatch> {
-        let BlockFormat {
-            block_size,
-            lookahead,
-        } = self.format;
+        let block_size = self.format.size as usize;
+        let lookahead = self.format.hashing.lookahead as usize;
         let wanted = block_size + lookahead;
         let full = blocks
             .iter()

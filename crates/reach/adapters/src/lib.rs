@@ -19,7 +19,6 @@
 //! |---|---|---|
 //! | [`spec`] | how an operator names an engine | pure |
 //! | [`wire`] | the engines' event formats | pure |
-//! | [`block_format`] | a prompt's blocks and their hashes | pure |
 //! | [`engine_cache`] | an engine's cache in our hashes, from its events | pure |
 //! | [`estimate`] | the same without events, from what was sent to the engine | pure |
 //! | [`numbering`] | detects lost and repeated batches of events | pure |
@@ -31,7 +30,6 @@
 //! What is absent: templates and tokenizers (a function is passed in), routing, and any choice
 //! of the engine that gets a request.
 
-pub mod block_format;
 mod cache_view;
 pub mod completion;
 mod dialect;

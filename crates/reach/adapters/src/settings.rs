@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use contract::{Clock, Hashing, ModelName};
+use contract::{BlockFormat, Clock, ModelName};
 
 use crate::retokenize::Tokenize;
 
@@ -11,9 +11,8 @@ use crate::retokenize::Tokenize;
 pub struct EngineSettings {
     /// The name under which the frontend serves the model.
     pub model: ModelName,
-    /// Those of the router; an engine has to have the same.
-    pub block_size: u32,
-    pub hashing: Hashing,
+    /// The router's; an engine has to have the same.
+    pub blocks: BlockFormat,
     /// Used if the engine does not report its own.
     pub max_context_tokens: u32,
     pub clock: Clock,

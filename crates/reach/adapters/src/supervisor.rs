@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 use transport::{Change, Member, Roster, feed};
 
-use crate::block_format::BlockFormat;
 use crate::cache_view::{CacheConfig, CacheView};
 use crate::dialect::{CacheEvents, Dialect};
 use crate::engine_cache::FormatMismatch;
@@ -328,7 +327,7 @@ impl Supervisor {
     }
 
     fn fits(&self, about: &About) -> Result<(), FormatMismatch> {
-        let router = self.settings.block_size;
+        let router = self.settings.blocks.size;
         match about.block_size {
             // Without events the size of its blocks does not matter.
             Some(engine) if engine != router && self.publishes() => {
@@ -359,10 +358,7 @@ impl Supervisor {
         CacheConfig {
             worker: WorkerId(self.spec.worker_id()),
             epoch: self.epoch,
-            format: BlockFormat {
-                block_size: self.settings.block_size as usize,
-                lookahead: self.settings.hashing.lookahead as usize,
-            },
+            format: self.settings.blocks,
             most_blocks: blocks.map_or(USUAL_BLOCKS, |blocks| blocks as usize),
             block_size_known: about.block_size.is_some(),
             publishes: self.publishes(),
@@ -380,7 +376,7 @@ impl Supervisor {
             id: config.worker,
             name: self.spec.display_name(),
             model: self.settings.model.clone(),
-            block_size: self.settings.block_size,
+            blocks: self.settings.blocks,
             total_blocks: u32::try_from(config.most_blocks).unwrap_or(u32::MAX),
             // 0: the router measures it.
             slots: self.spec.slots.or(about.slots).unwrap_or(0),
@@ -397,7 +393,6 @@ impl Supervisor {
             simulated: false,
             logprobs: self.dialect().logprobs,
             speculation: "none".to_owned(),
-            hashing: self.settings.hashing,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use contract::{GpuSpec, HASH_VERSION, Hashing, ModelName, WorkerCard, WorkerId};
+use contract::{BlockFormat, GpuSpec, HASH_VERSION, Hashing, ModelName, WorkerCard, WorkerId};
 
 use crate::registration::{EndpointName, Model, ModelCard, RuntimeConfig};
 
@@ -71,7 +71,13 @@ pub(crate) fn worker_card(
         id: WorkerId(model.instance),
         name: format!("{}-{:x}", model.name.component, model.instance),
         model: ModelName::new(&card.display_name),
-        block_size: card.kv_cache_block_size,
+        blocks: BlockFormat {
+            size: card.kv_cache_block_size,
+            hashing: Hashing {
+                version: HASH_VERSION,
+                lookahead: u32::from(config.enable_eagle),
+            },
+        },
         total_blocks: clamp(config.total_kv_blocks.unwrap_or(0)),
         slots: clamp(config.max_num_seqs.unwrap_or(DEFAULT_SLOTS)).max(1),
         max_step_tokens: clamp(config.max_num_batched_tokens.unwrap_or(DEFAULT_STEP_TOKENS)),
@@ -90,10 +96,6 @@ pub(crate) fn worker_card(
             "none"
         }
         .to_owned(),
-        hashing: Hashing {
-            version: HASH_VERSION,
-            lookahead: u32::from(config.enable_eagle),
-        },
     })
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use contract::{
     FinishReason, GenerateRequest, HashSeed, KvSnapshot, LinkError, TokenChunk, TokenStream,
-    WorkerId, block_chain_ahead, token_stream,
+    WorkerId, token_stream,
 };
 use tokio::time::timeout;
 use transport::{LinkFuture, WorkerLink};
@@ -91,12 +91,11 @@ impl DynamoLink {
     /// Prompt tokens that the worker holds, according to its events. The last token is always
     /// computed, because the first of the answer follows from it.
     fn held_tokens(&self, generate: &GenerateRequest) -> u32 {
-        let card = &self.description.card;
-        let (block_size, lookahead) = (card.block_size as usize, card.hashing.lookahead as usize);
-        let chain = block_chain_ahead(&generate.prompt, block_size, lookahead, HashSeed::BASE);
-        let held = self.cache.leading_blocks(&chain) * block_size;
-        let most = generate.prompt.len().saturating_sub(1) / block_size * block_size;
-        u32::try_from(held.min(most)).unwrap_or(u32::MAX)
+        let blocks = self.description.card.blocks;
+        let chain = blocks.chain(&generate.prompt, HashSeed::BASE);
+        let held = self.cache.leading_blocks(&chain);
+        let most = blocks.reusable(generate.prompt.len());
+        u32::try_from(held.min(most) * blocks.size as usize).unwrap_or(u32::MAX)
     }
 
     /// Sends a request and waits until the worker has begun to answer.

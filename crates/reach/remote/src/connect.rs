@@ -195,9 +195,9 @@ impl ConnectionTask {
             frontend: inner.frontend.0,
             cluster: inner.expected.cluster.clone(),
             model: inner.expected.model.clone(),
-            block_size: inner.expected.block_size,
-            hash_version: inner.expected.hashing.version,
-            hash_lookahead: inner.expected.hashing.lookahead,
+            block_size: inner.expected.blocks.size,
+            hash_version: inner.expected.blocks.hashing.version,
+            hash_lookahead: inner.expected.blocks.hashing.lookahead,
             attempt: inner.attempts.fetch_add(1, Ordering::Relaxed),
         };
         // The queue is empty, so this cannot fail.

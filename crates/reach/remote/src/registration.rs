@@ -5,7 +5,7 @@
 //! something else is refused by the worker with a sentence that names both values; both sides
 //! log it.
 
-use contract::{Hashing, WorkerCard};
+use contract::{BlockFormat, WorkerCard};
 use serde::{Deserialize, Serialize};
 
 /// A worker as others find it.
@@ -42,8 +42,7 @@ pub enum EventAddress {
 pub struct Expected {
     pub cluster: String,
     pub model: String,
-    pub block_size: u32,
-    pub hashing: Hashing,
+    pub blocks: BlockFormat,
 }
 
 /// Why a frontend and a worker do not fit.
@@ -72,13 +71,13 @@ impl Registration {
             ("model", expected.model.clone(), card.model.to_string()),
             (
                 "a block size of",
-                expected.block_size.to_string(),
-                card.block_size.to_string(),
+                expected.blocks.size.to_string(),
+                card.blocks.size.to_string(),
             ),
             (
                 "block hashes of",
-                expected.hashing.to_string(),
-                card.hashing.to_string(),
+                expected.blocks.hashing.to_string(),
+                card.blocks.hashing.to_string(),
             ),
         ];
         for (what, expected, found) in pairs {
@@ -98,7 +97,7 @@ impl Registration {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use contract::{GpuSpec, ModelName, WorkerId};
+    use contract::{GpuSpec, Hashing, ModelName, WorkerId};
 
     use super::*;
 
@@ -109,7 +108,7 @@ pub(crate) mod tests {
                 id: WorkerId(u64::MAX),
                 name: "worker-a".to_owned(),
                 model: ModelName::new("m"),
-                block_size: 32,
+                blocks: BlockFormat::new(32),
                 total_blocks: 1000,
                 slots: 64,
                 max_step_tokens: 8192,
@@ -123,7 +122,6 @@ pub(crate) mod tests {
                 simulated: true,
                 logprobs: false,
                 speculation: "none".to_owned(),
-                hashing: Hashing::default(),
             },
             epoch: 5,
             address: "http://127.0.0.1:7000".to_owned(),
@@ -138,8 +136,7 @@ pub(crate) mod tests {
         Expected {
             cluster: "default".to_owned(),
             model: "m".to_owned(),
-            block_size: 32,
-            hashing: Hashing::default(),
+            blocks: BlockFormat::new(32),
         }
     }
 
@@ -167,16 +164,19 @@ pub(crate) mod tests {
             ),
             (
                 Expected {
-                    block_size: 16,
+                    blocks: BlockFormat::new(16),
                     ..expected()
                 },
                 "expects a block size of 16, but worker worker-a has 32",
             ),
             (
                 Expected {
-                    hashing: Hashing {
-                        lookahead: 1,
-                        ..Hashing::default()
+                    blocks: BlockFormat {
+                        hashing: Hashing {
+                            lookahead: 1,
+                            ..Hashing::default()
+                        },
+                        ..expected().blocks
                     },
                     ..expected()
                 },

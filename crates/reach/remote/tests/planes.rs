@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{
-    BlockHash, Clock, FeedMessage, FinishReason, FrontendId, FrontendLoad, GenerateRequest,
-    GpuSpec, HashSeed, Hashing, KvBatch, KvEvent, KvSnapshot, LinkError, LocalHash, ModelName,
-    OutputLimits, RequestId, Sampling, StoredBlock, TokenChunk, TokenStream, WorkerCard, WorkerId,
-    token_stream,
+    BlockFormat, BlockHash, Clock, FeedMessage, FinishReason, FrontendId, FrontendLoad,
+    GenerateRequest, GpuSpec, HashSeed, KvBatch, KvEvent, KvSnapshot, LinkError, LocalHash,
+    ModelName, OutputLimits, RequestId, Sampling, StoredBlock, TokenChunk, TokenStream, WorkerCard,
+    WorkerId, token_stream,
 };
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use remote::connect::{ConnectConfig, Connector};
@@ -92,7 +92,7 @@ fn card() -> WorkerCard {
         id: WORKER,
         name: "seven".to_owned(),
         model: ModelName::new("m"),
-        block_size: 32,
+        blocks: BlockFormat::new(32),
         total_blocks: 100,
         slots: 4,
         max_step_tokens: 100,
@@ -106,7 +106,6 @@ fn card() -> WorkerCard {
         simulated: true,
         logprobs: false,
         speculation: "none".to_owned(),
-        hashing: Hashing::default(),
     }
 }
 
@@ -171,8 +170,7 @@ impl Pair {
             expected: Expected {
                 cluster: "default".to_owned(),
                 model: model.to_owned(),
-                block_size: 32,
-                hashing: Hashing::default(),
+                blocks: BlockFormat::new(32),
             },
             clock: self.clock,
             nats: None,

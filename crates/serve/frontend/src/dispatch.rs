@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{Clock, Hashing, LinkError};
+use contract::{BlockFormat, Clock, LinkError};
 use router::{Identity, RouteError, Router};
 use tasks::Tasks;
 
@@ -33,8 +33,7 @@ pub(crate) struct Limits {
     pub(crate) faults: FaultLimits,
     /// How far a client may be behind what has been answered.
     pub(crate) reader_lag: Duration,
-    pub(crate) block_size: usize,
-    pub(crate) hashing: Hashing,
+    pub(crate) blocks: BlockFormat,
 }
 
 /// Why the fleet did not serve a request.

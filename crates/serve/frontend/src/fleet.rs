@@ -254,8 +254,8 @@ impl Pump {
 #[cfg(test)]
 mod tests {
     use contract::{
-        Clock, GenerateRequest, GpuSpec, Hashing, KvSnapshot, LinkError, ModelName, TokenStream,
-        WorkerCard,
+        BlockFormat, Clock, GenerateRequest, GpuSpec, KvSnapshot, LinkError, ModelName,
+        TokenStream, WorkerCard,
     };
     use router::{Condition, RouterConfig};
     use telemetry::Registry;
@@ -287,7 +287,7 @@ mod tests {
             id: WORKER,
             name: "three".to_owned(),
             model: ModelName::new("m"),
-            block_size: 32,
+            blocks: BlockFormat::new(32),
             total_blocks: 100,
             slots: 4,
             max_step_tokens: 100,
@@ -301,7 +301,6 @@ mod tests {
             simulated: true,
             logprobs: false,
             speculation: "none".to_owned(),
-            hashing: Hashing::default(),
         }
     }
 

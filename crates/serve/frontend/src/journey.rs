@@ -16,7 +16,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{BlockHash, block_chain_ahead};
+use contract::BlockHash;
 use contract::{GenerateRequest, LinkError, TokenChunk, TokenId, TokenStream, WorkerId};
 use router::{Placement, RouteError, RouteQuery};
 use smallvec::SmallVec;
@@ -167,9 +167,8 @@ impl Journey {
     }
 
     fn chain_of(&self, tokens: &[TokenId]) -> Vec<BlockHash> {
-        let limits = &self.dispatch.limits;
-        let lookahead = limits.hashing.lookahead as usize;
-        block_chain_ahead(tokens, limits.block_size, lookahead, self.request.hash_seed)
+        let blocks = self.dispatch.limits.blocks;
+        blocks.chain(tokens, self.request.hash_seed)
     }
 
     /// Waits while every worker is full, in a mode that binds late.

@@ -59,7 +59,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{Clock, FrontendId, Hashing, ModelName};
+use contract::{BlockFormat, Clock, FrontendId, ModelName};
 use preprocess::Preprocessor;
 use router::Router;
 use tasks::Tasks;
@@ -96,10 +96,8 @@ pub struct FrontendConfig {
     pub access: Access,
     /// If set, every request for an answer must carry one of these keys.
     pub api_keys: Option<KeyRing>,
-    /// Tokens per block, the same as the workers'.
-    pub block_size: usize,
-    /// How blocks are named, likewise.
-    pub hashing: Hashing,
+    /// The same as the workers'.
+    pub blocks: BlockFormat,
     pub faults: FaultLimits,
     /// An answer whose client is further behind is given up.
     pub slow_reader_timeout: Duration,
@@ -190,8 +188,7 @@ impl Frontend {
             limits: Limits {
                 faults: config.faults,
                 reader_lag: config.slow_reader_timeout,
-                block_size: config.block_size,
-                hashing: config.hashing,
+                blocks: config.blocks,
             },
         });
         Self {

@@ -215,7 +215,7 @@ impl FrontendMetrics {
         );
         set(
             &catalog::FRONTEND_MODEL_KV_CACHE_BLOCK_SIZE,
-            card.block_size,
+            card.blocks.size,
         );
     }
 

@@ -1,7 +1,6 @@
 //! The service without workers: who may look, who may change, what is said to whom.
 
 use axum::body::Body;
-use contract::Hashing;
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use preprocess::PreprocessConfig;
@@ -33,8 +32,7 @@ fn service(access: Access, api_keys: Option<ApiKeys>) -> axum::Router {
         trust_priority: false,
         access,
         api_keys: api_keys.map(KeyRing::new),
-        block_size: 32,
-        hashing: Hashing::default(),
+        blocks: BlockFormat::new(32),
         faults: FaultLimits::default(),
         slow_reader_timeout: Duration::from_secs(30),
     };

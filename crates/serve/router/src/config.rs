@@ -1,17 +1,14 @@
 //! What a router runs on. Checked before it gets here: the binary reads arguments.
 
-use contract::Hashing;
+use contract::BlockFormat;
 
 use crate::mode::Mode;
 
 /// What a router runs on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouterConfig {
-    /// Tokens per KV block, the same for every worker and for the chains that are asked
-    /// about. Not 0.
-    pub block_size: u32,
-    /// How blocks are named, likewise.
-    pub hashing: Hashing,
+    /// The same for every worker and for the chains that are asked about.
+    pub blocks: BlockFormat,
     pub mode: Mode,
     /// Requests beyond its slots that a worker may have waiting. Where requests wait in the
     /// router, so many for each worker.
@@ -25,8 +22,7 @@ impl RouterConfig {
     /// The defaults, for workers with that block size.
     pub fn new(block_size: u32) -> Self {
         Self {
-            block_size,
-            hashing: Hashing::default(),
+            blocks: BlockFormat::new(block_size),
             mode: Mode::Kv,
             queue_limit: 64,
             decisions_kept: 1000,

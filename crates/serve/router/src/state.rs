@@ -167,7 +167,7 @@ impl State {
     /// A router whose rule is none of the modes', for comparisons. The mode still says where
     /// requests wait while every worker is full.
     pub fn with_policy(config: RouterConfig, policy: Box<dyn Policy>) -> Self {
-        assert!(config.block_size > 0, "a block has at least one token");
+        assert!(config.blocks.size > 0, "a block has at least one token");
         Self {
             policy,
             draws: Draws::new(config.seed),
@@ -206,18 +206,18 @@ impl State {
     /// Takes a worker in. One that is a member already is replaced, as if it had left:
     /// what it held and what was running on it belonged to its earlier life.
     pub fn join(&mut self, card: WorkerCard) -> Result<(), JoinError> {
-        let expected = self.config.hashing;
-        if card.hashing != expected {
-            let (worker, found) = (card.id, card.hashing);
+        let expected = self.config.blocks.hashing;
+        if card.blocks.hashing != expected {
+            let (worker, found) = (card.id, card.blocks.hashing);
             return Err(JoinError::Hashing {
                 worker,
                 expected,
                 found,
             });
         }
-        let expected = self.config.block_size;
-        if card.block_size != expected {
-            let (worker, found) = (card.id, card.block_size);
+        let expected = self.config.blocks.size;
+        if card.blocks.size != expected {
+            let (worker, found) = (card.id, card.blocks.size);
             return Err(JoinError::BlockSize {
                 worker,
                 expected,

@@ -23,7 +23,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use contract::{GpuSpec, Hashing, ModelName, WorkerCard, WorkerId};
+use contract::{BlockFormat, GpuSpec, ModelName, WorkerCard, WorkerId};
 
 use self::constant::{Constant, Shares};
 use self::file::File;
@@ -214,7 +214,7 @@ impl Profile {
             id,
             name: name.to_owned(),
             model: self.model.clone(),
-            block_size: limits.block_size,
+            blocks: BlockFormat::new(limits.block_size),
             total_blocks: limits.total_blocks,
             slots: limits.slots,
             max_step_tokens: limits.max_step_tokens,
@@ -224,7 +224,6 @@ impl Profile {
             simulated: true,
             logprobs: false,
             speculation: self.speculation.method.as_str().to_owned(),
-            hashing: Hashing::default(),
         }
     }
 

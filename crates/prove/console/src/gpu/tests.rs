@@ -1,6 +1,6 @@
 //! Tables of what Prometheus says, and a stand-in for it on a paused clock.
 
-use contract::{GpuSpec, ModelName, WorkerCard, WorkerId, WorkerStatus};
+use contract::{BlockFormat, GpuSpec, ModelName, WorkerCard, WorkerId, WorkerStatus};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +13,10 @@ fn worker(id: u64, name: &str, gpus: u32) -> WorkerState {
         id: WorkerId(id),
         name: name.to_owned(),
         model: ModelName::new("m"),
-        block_size: 32,
+        blocks: BlockFormat {
+            size: 32,
+            hashing: contract::Hashing::default(),
+        },
         total_blocks: 1000,
         slots: 64,
         max_step_tokens: 8192,
@@ -27,7 +30,6 @@ fn worker(id: u64, name: &str, gpus: u32) -> WorkerState {
         simulated: true,
         logprobs: false,
         speculation: "none".to_owned(),
-        hashing: contract::Hashing::default(),
     };
     let status = WorkerStatus {
         utilization: 0.5,

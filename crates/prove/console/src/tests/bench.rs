@@ -8,7 +8,9 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::IntoResponse as _;
 use axum::routing::post;
-use contract::{Access, Clock, GpuSpec, ModelName, WorkerCard, WorkerId, WorkerStatus};
+use contract::{
+    Access, BlockFormat, Clock, GpuSpec, ModelName, WorkerCard, WorkerId, WorkerStatus,
+};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use http_client::{HttpClient, HttpOptions, Pipe};
@@ -253,7 +255,10 @@ fn card(id: u64) -> Arc<WorkerCard> {
         id: WorkerId(id),
         name: format!("worker-{id}"),
         model: ModelName::new("m"),
-        block_size: 32,
+        blocks: BlockFormat {
+            size: 32,
+            hashing: contract::Hashing::default(),
+        },
         total_blocks: 1000,
         slots: 64,
         max_step_tokens: 8192,
@@ -267,6 +272,5 @@ fn card(id: u64) -> Arc<WorkerCard> {
         simulated: true,
         logprobs: false,
         speculation: "none".to_owned(),
-        hashing: contract::Hashing::default(),
     })
 }

@@ -1,14 +1,17 @@
 //! The cache against a simple engine, and event by event.
 
-use contract::block_chain;
+use contract::{HASH_VERSION, Hashing, block_chain};
 use proptest::prelude::*;
 
 use super::*;
 use crate::wire::Group;
 
 const FORMAT: BlockFormat = BlockFormat {
-    block_size: 4,
-    lookahead: 0,
+    size: 4,
+    hashing: Hashing {
+        version: HASH_VERSION,
+        lookahead: 0,
+    },
 };
 
 fn stored(parent: Option<u64>, blocks: &[(u64, &[u32])]) -> EngineEvent {
@@ -32,7 +35,7 @@ fn removed(hashes: &[u64]) -> EngineEvent {
 }
 
 fn chain(tokens: &[u32]) -> Vec<StoredBlock> {
-    FORMAT.chain(tokens, HashSeed::BASE)
+    FORMAT.stored_chain(tokens, HashSeed::BASE)
 }
 
 const TOKENS: [u32; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
@@ -146,7 +149,7 @@ fn salts_go_from_parent_to_child() {
     cache
         .apply(&stored(Some(1), &[(2, &TOKENS[4..8])]))
         .unwrap();
-    assert_eq!(cache.overlap(&FORMAT.chain(&TOKENS, seed)), 2);
+    assert_eq!(cache.overlap(&FORMAT.stored_chain(&TOKENS, seed)), 2);
     assert_eq!(cache.overlap(&chain(&TOKENS)), 0);
     first.key = Key::Foreign;
     first.blocks[0].hash = EngineHash(7);
@@ -226,13 +229,14 @@ fn names_that_look_ahead_fit_only_a_router_that_does() {
     let refused = EngineCache::new(FORMAT).apply(&ahead).unwrap_err();
     let (engine, router) = (1, 0);
     assert_eq!(refused, FormatMismatch::Lookahead { engine, router });
-    let format = BlockFormat {
-        lookahead: 1,
-        ..FORMAT
-    };
+    let mut format = FORMAT;
+    format.hashing.lookahead = 1;
     let mut cache = EngineCache::new(format);
     cache.apply(&ahead).unwrap();
-    assert_eq!(cache.overlap(&format.chain(&TOKENS, HashSeed::BASE)), 2);
+    assert_eq!(
+        cache.overlap(&format.stored_chain(&TOKENS, HashSeed::BASE)),
+        2
+    );
     let plain = stored(None, &[(1, &TOKENS[..4])]);
     let (engine, router) = (0, 1);
     let refused = EngineCache::new(format).apply(&plain);

@@ -7,7 +7,7 @@ use adapters::{EngineSettings, EngineSpec, Engines, StartError, Timing, Tokenize
 use axum::body::Body;
 use axum::http::{Request, Response, StatusCode};
 use contract::{
-    Clock, FrontendId, GenerateRequest, HashSeed, Hashing, LinkError, ModelName, OutputLimits,
+    BlockFormat, Clock, FrontendId, GenerateRequest, HashSeed, LinkError, ModelName, OutputLimits,
     RequestId, Sampling, TokenChunk,
 };
 use frontend::{Access, FaultLimits, Frontend, FrontendConfig, Parts};
@@ -31,8 +31,7 @@ fn settings(clock: Clock) -> EngineSettings {
     let preprocessor = preprocessor();
     EngineSettings {
         model: ModelName::new("served"),
-        block_size: BLOCK,
-        hashing: Hashing::default(),
+        blocks: BlockFormat::new(BLOCK),
         max_context_tokens: 8192,
         clock,
         tokenize: Tokenize::new(move |text| preprocessor.encode_plain(text).unwrap_or_default()),
@@ -164,8 +163,7 @@ impl Service {
         let config = RouterConfig {
             mode: "kv".parse().unwrap(),
             seed: 1,
-            block_size: BLOCK,
-            hashing: Hashing::default(),
+            blocks: BlockFormat::new(BLOCK),
             queue_limit: 100,
             decisions_kept: 100,
         };
@@ -187,8 +185,7 @@ impl Service {
             trust_priority: false,
             access: Access::Open,
             api_keys: None,
-            block_size: BLOCK as usize,
-            hashing: Hashing::default(),
+            blocks: BlockFormat::new(BLOCK),
             faults: FaultLimits::default(),
             slow_reader_timeout: Duration::from_secs(30),
         };

@@ -196,7 +196,7 @@ fn a_card_says_what_the_worker_is() {
     let description = directory.members().next().unwrap();
     let card = &description.card;
     assert_eq!(
-        (card.block_size, card.total_blocks, card.slots),
+        (card.blocks.size, card.total_blocks, card.slots),
         (16, 256, 64)
     );
     assert_eq!(
@@ -204,7 +204,7 @@ fn a_card_says_what_the_worker_is() {
         (8192, 4096)
     );
     assert_eq!(
-        (card.hashing.lookahead, card.speculation.as_str()),
+        (card.blocks.hashing.lookahead, card.speculation.as_str()),
         (1, "eagle3")
     );
     assert_eq!((card.simulated, card.gpu.kind.as_str()), (false, "cuda"));

@@ -75,7 +75,7 @@ async fn workers_serve_and_report_the_cache_that_their_events_predict() {
     assert_eq!(folder.unwrap().folder.as_deref(), Some(ground.model.path()));
 
     let worker = fleet.worker(ids[0]);
-    assert_eq!(worker.card.block_size as usize, BLOCK);
+    assert_eq!(worker.card.blocks.size as usize, BLOCK);
     assert!(worker.card.simulated && worker.card.slots > 0 && worker.card.total_blocks > 0);
     let first = prompt(1, 70);
     let answer = worker.serve(request(&first, 40)).await.unwrap();

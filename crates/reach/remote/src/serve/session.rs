@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use contract::{FrontendId, Hashing, Lease};
+use contract::{BlockFormat, FrontendId, Hashing, Lease};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
@@ -190,10 +190,12 @@ fn expected(hello: wire::Hello) -> Expected {
     Expected {
         cluster: hello.cluster,
         model: hello.model,
-        block_size: hello.block_size,
-        hashing: Hashing {
-            version: hello.hash_version,
-            lookahead: hello.hash_lookahead,
+        blocks: BlockFormat {
+            size: hello.block_size,
+            hashing: Hashing {
+                version: hello.hash_version,
+                lookahead: hello.hash_lookahead,
+            },
         },
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use contract::{
-    Clock, FrontendId, GenerateRequest, GpuSpec, Hashing, KvSnapshot, LinkError, ModelName,
-    TokenStream, WorkerCard, WorkerId,
+    BlockFormat, Clock, FrontendId, GenerateRequest, GpuSpec, Hashing, KvSnapshot, LinkError,
+    ModelName, TokenStream, WorkerCard, WorkerId,
 };
 use tasks::Tasks;
 use tokio::sync::mpsc;
@@ -40,7 +40,7 @@ fn card() -> WorkerCard {
         id: WorkerId(1),
         name: "one".to_owned(),
         model: ModelName::new("m"),
-        block_size: 32,
+        blocks: BlockFormat::new(32),
         total_blocks: 100,
         slots: 4,
         max_step_tokens: 100,
@@ -54,7 +54,6 @@ fn card() -> WorkerCard {
         simulated: true,
         logprobs: false,
         speculation: "none".to_owned(),
-        hashing: Hashing::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use contract::{GpuSpec, KvBatch, ModelName, Moment, RequestId, WorkerCard, WorkerId};
+use contract::{BlockFormat, GpuSpec, KvBatch, ModelName, Moment, RequestId, WorkerCard, WorkerId};
 use router::{Claim, Identity, Placed, RouteQuery, RouterConfig, State};
 
 use crate::scene::Scene;
@@ -106,7 +106,10 @@ fn card(worker: usize) -> WorkerCard {
         id: WorkerId(worker as u64),
         name: format!("worker-{worker}"),
         model: ModelName::new("bench"),
-        block_size: BLOCK_SIZE,
+        blocks: BlockFormat {
+            size: BLOCK_SIZE,
+            hashing: contract::Hashing::default(),
+        },
         total_blocks: 8192,
         slots: SLOTS,
         max_step_tokens: 8192,
@@ -120,6 +123,5 @@ fn card(worker: usize) -> WorkerCard {
         simulated: true,
         logprobs: false,
         speculation: "none".to_owned(),
-        hashing: contract::Hashing::default(),
     }
 }

@@ -177,7 +177,7 @@ impl State {
             prompt_tokens: query.prompt_tokens,
             chain: query.chain,
             blocks: query.chain.len() as u32,
-            block_size: self.config.block_size,
+            block_size: self.config.blocks.size,
             full_holder: self.survey.full_holder,
         };
         let Choice { index, reason } =
@@ -217,7 +217,7 @@ impl State {
             .expect("candidates are members");
         let share = Share {
             prefill_tokens: query.prompt_tokens - chosen.cached_tokens,
-            partial_block: query.has_partial_block(self.config.block_size),
+            partial_block: query.has_partial_block(self.config.blocks.size),
             pending: true,
         };
         member.load.add(share);

@@ -140,7 +140,7 @@ pub(super) struct RequestNeeds {
 
 impl RequestNeeds {
     pub(super) fn new(config: &RouterConfig, query: &RouteQuery<'_>) -> Self {
-        let block_size = config.block_size;
+        let block_size = config.blocks.size;
         Self {
             prompt_tokens: query.prompt_tokens,
             blocks: query.chain.len() as u32,

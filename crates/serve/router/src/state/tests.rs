@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use contract::random::mix;
-use contract::{GpuSpec, KvEvent, LocalHash, ModelName, RequestId, StoredBlock};
+use contract::{BlockFormat, GpuSpec, KvEvent, LocalHash, ModelName, RequestId, StoredBlock};
 use expect_test::{Expect, expect};
 
 use contract::BlockHash;
@@ -25,7 +25,10 @@ pub(crate) fn card(worker: u64) -> WorkerCard {
         id: WorkerId(worker),
         name: format!("worker-{worker}"),
         model: ModelName::new("test"),
-        block_size: BLOCK_SIZE,
+        blocks: BlockFormat {
+            size: BLOCK_SIZE,
+            hashing: contract::Hashing::default(),
+        },
         total_blocks: 1000,
         slots: 64,
         max_step_tokens: 8192,
@@ -39,7 +42,6 @@ pub(crate) fn card(worker: u64) -> WorkerCard {
         simulated: true,
         logprobs: false,
         speculation: "none".to_owned(),
-        hashing: contract::Hashing::default(),
     }
 }
 
@@ -384,7 +386,7 @@ fn joining_again_replaces_and_a_foreign_block_size_is_refused() {
     );
     let error = state
         .join(WorkerCard {
-            block_size: 16,
+            blocks: BlockFormat::new(16),
             ..card(2)
         })
         .unwrap_err();

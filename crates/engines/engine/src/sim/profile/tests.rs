@@ -104,7 +104,7 @@ fn drafts_are_accepted_as_often_as_the_specification_expects() {
 fn a_card_says_what_the_profile_holds() {
     let profile = shipped("2xh100-llama-70b-fp8-draft").with_block_size(64);
     let card = profile.card(WorkerId(3), "worker-3");
-    assert_eq!((card.block_size, card.total_blocks), (64, 3_269));
+    assert_eq!((card.blocks.size, card.total_blocks), (64, 3_269));
     assert_eq!((card.gpu.count, card.max_context_tokens), (2, 16_384));
     assert_eq!(card.speculation, "draft-model");
     assert_eq!(card.engine, "2xh100-llama-70b-fp8-draft");

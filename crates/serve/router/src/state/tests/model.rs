@@ -232,7 +232,7 @@ impl World {
     fn join(&mut self, worker: u64, restarted: bool) {
         self.state
             .join(WorkerCard {
-                block_size: SMALL_BLOCK,
+                blocks: BlockFormat::new(SMALL_BLOCK),
                 slots: SLOTS,
                 ..card(worker)
             })
