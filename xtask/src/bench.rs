@@ -23,7 +23,7 @@ use clap::Subcommand;
 pub(crate) enum Bench {
     /// What the frontend costs: CPU per request and token, added latency, memory
     ///
-    /// Starts the release build of `homing demo` with workers that take no time and drives
+    /// Starts the shipped build of `homing demo` with workers that take no time and drives
     /// it over loopback from this process, so every figure is the whole path: HTTP, JSON,
     /// template, tokens, hashes, routing, scheduling, detokenising, events.
     Frontend {
@@ -33,7 +33,7 @@ pub(crate) enum Bench {
     },
     /// Whether aiperf measures what our load generator does, on the same conversations
     ///
-    /// Uses the release build of `homing` and aiperf from PyPI, and prints both sides.
+    /// Uses the shipped build of `homing` and aiperf from PyPI, and prints both sides.
     Aiperf(aiperf::Arguments),
     /// How often the intervals of a sweep hold the truth, by sweeps in virtual time
     ///
@@ -45,7 +45,7 @@ pub(crate) enum Bench {
     },
     /// Our frontend beside Dynamo's own, over genuine Dynamo workers
     ///
-    /// Uses the release build of `homing` and Dynamo from PyPI, by turns.
+    /// Uses the shipped build of `homing` and Dynamo from PyPI, by turns.
     Dynamo(dynamo::Arguments),
     /// What clients that misbehave cost conversations beside them
     ///
@@ -55,7 +55,7 @@ pub(crate) enum Bench {
     Hostile(hostile::Arguments),
     /// What the load generator costs, and how far its figures are from the truth
     ///
-    /// Runs the release build of `homing loadgen` against a server of fixed latency that notes
+    /// Runs the shipped build of `homing loadgen` against a server of fixed latency that notes
     /// what it really did, with 180 streams and with 2,000. Wants a machine that is otherwise
     /// idle.
     Loadgen {
@@ -65,7 +65,7 @@ pub(crate) enum Bench {
     },
     /// What workers in processes of their own cost beside workers in the frontend's
     ///
-    /// Uses the release build of `homing` with workers that take no time, by turns.
+    /// Uses the shipped build of `homing` with workers that take no time, by turns.
     Network {
         /// Seconds per measurement
         #[arg(long, default_value_t = 5)]
@@ -73,7 +73,7 @@ pub(crate) enum Bench {
     },
     /// Whether goodput holds when five times more requests arrive than can be served
     ///
-    /// Uses the release build of `homing` with simulated workers in real time.
+    /// Uses the shipped build of `homing` with simulated workers in real time.
     Overload {
         /// Seconds per measurement
         #[arg(long, default_value_t = 30)]
@@ -194,10 +194,20 @@ fn again_in_release(bench: &str, seconds: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The program as it is shipped.
+const HOMING: &str = "target/dist/homing";
+
 fn build_homing() -> anyhow::Result<()> {
     let status = Command::new("cargo")
-        .args(["build", "--release", "--quiet", "--package", "homing"])
+        .args([
+            "build",
+            "--profile",
+            "dist",
+            "--quiet",
+            "--package",
+            "homing",
+        ])
         .status()?;
-    ensure!(status.success(), "the release build failed");
+    ensure!(status.success(), "the build failed");
     Ok(())
 }

@@ -15,6 +15,7 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use serde_json::Value;
 
+use super::HOMING;
 use super::client::percentile;
 use super::server::Server;
 use crate::repository;
@@ -96,7 +97,7 @@ fn homing(folder: &Path, seconds: u64) -> anyhow::Result<Side> {
     let server = Server::start(&[])?;
     let record = folder.join("record.jsonl");
     execute(
-        Command::new("target/release/homing")
+        Command::new(HOMING)
             .args(["loadgen", "--target", &format!("http://{}", server.address)])
             .args(["--unique", "--concurrency", STREAMS, "--ramp", "0"])
             .args(["--turns", "3", "--max-tokens", TOKENS])

@@ -18,6 +18,7 @@ use clap::Args;
 use serde_json::Value;
 
 use self::genuine::{Genuine, RegisterAt, Setting, WORDS, write_model};
+use super::HOMING;
 use super::client::percentile;
 use super::frontend::say;
 use super::server::cpu_of;
@@ -145,7 +146,7 @@ impl Frontend {
         let (Side::Homing, RegisterAt::Folder(registry)) = (side, &setting.place) else {
             return Ok(Self::Dynamo(setting.frontend(port)?));
         };
-        let child = Command::new("target/release/homing")
+        let child = Command::new(HOMING)
             .args(["frontend", "--discovery", "dynamo-file", "--dynamo-file-kv"])
             .arg(registry)
             .arg("--model-path")
@@ -155,7 +156,7 @@ impl Frontend {
             .arg(format!("--http-port={port}"))
             .stdout(Stdio::null())
             .spawn()
-            .context("cannot start target/release/homing")?;
+            .with_context(|| format!("cannot start {HOMING}"))?;
         Ok(Self::Homing(child))
     }
 
@@ -190,7 +191,7 @@ fn measure(
     wait_for_workers(side, port)?;
     let record = folder.join("record.jsonl");
     let before = cpu_of(frontend.id())?;
-    let done = Command::new("target/release/homing")
+    let done = Command::new(HOMING)
         .args([
             "loadgen",
             "--target",

@@ -20,6 +20,7 @@ use contract::random::Random;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::HOMING;
 use super::frontend::say;
 use super::server::Server;
 use crate::repository;
@@ -128,7 +129,7 @@ fn key(guest: usize) -> String {
 
 /// The conversations, as the load generator sums them up.
 fn converse(server: &Server, seconds: u64) -> anyhow::Result<String> {
-    let done = Command::new("target/release/homing")
+    let done = Command::new(HOMING)
         .args(["loadgen", "--target", &format!("http://{}", server.address)])
         .args(["--api-key-env", "KEY", "--concurrency", CONVERSATIONS])
         .args(["--seed", "7", "--warmup", &format!("{WARMUP}s")])

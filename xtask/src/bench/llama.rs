@@ -126,7 +126,7 @@ fn instructions() -> String {
 }
 
 fn fetched() -> anyhow::Result<PathBuf> {
-    let homing = repository::target_directory()?.join("release/homing");
+    let homing = repository::target_directory()?.join("dist/homing");
     let pulled = Command::new(&homing)
         .args(["model", "pull", "smollm2"])
         .status()?;
@@ -139,13 +139,13 @@ fn fetched() -> anyhow::Result<PathBuf> {
 
 /// Built on its own, as a user of the crate would.
 fn example() -> anyhow::Result<PathBuf> {
-    let words = "build --release --package llama --example speed";
+    let words = "build --profile dist --package llama --example speed";
     let status = Command::new("cargo")
         .args(words.split(' '))
         .current_dir(repository::root())
         .status()?;
     ensure!(status.success(), "the example cannot be built");
-    Ok(repository::target_directory()?.join("release/examples/speed"))
+    Ok(repository::target_directory()?.join("dist/examples/speed"))
 }
 
 /// The last line that a command prints.

@@ -1,6 +1,6 @@
 //! What the load generator costs, and how far its figures are from the truth.
 //!
-//! The release build of `homing loadgen` against a server of fixed latency that notes what it
+//! The shipped build of `homing loadgen` against a server of fixed latency that notes what it
 //! really did. Both are processes of their own, so the CPU time is the client's alone, and
 //! what the server's timers do is not the client's error. What is left between the server's
 //! write and the client's figure is the network, the kernel's scheduling and the client.
@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
+use super::HOMING;
 use super::server::cpu_of;
 
 /// Tokens of an answer.
@@ -39,7 +40,7 @@ impl Drop for Process {
 
 pub(crate) fn run(seconds: u64) -> anyhow::Result<()> {
     let (ttft, itl) = (super::mock::TTFT, super::mock::ITL);
-    println!("server: TTFT {ttft:?}, a token every {itl:?}; client: homing loadgen, release\n");
+    println!("server: TTFT {ttft:?}, a token every {itl:?}; client: homing loadgen\n");
     let usual = Measured::take(180, seconds)?;
     usual.print(180, ["≤ 1", "≤ 3", "≤ 15"])?;
     println!();
@@ -69,7 +70,7 @@ impl Measured {
         let mut address = String::new();
         BufReader::new(printed).read_line(&mut address)?;
         let address = address.trim();
-        let client = Command::new("target/release/homing")
+        let client = Command::new(HOMING)
             .args(["loadgen", "--target", &format!("http://{address}")])
             .args(["--concurrency", &streams.to_string()])
             .args([
@@ -81,7 +82,7 @@ impl Measured {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .context("cannot start target/release/homing")?;
+            .with_context(|| format!("cannot start {HOMING}"))?;
         let mut client = Process(client);
         let busy = Duration::from_secs(seconds).saturating_sub(SETTLE);
         sleep(SETTLE);

@@ -12,6 +12,7 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
+use super::HOMING;
 use super::frontend::say;
 use super::server::Server;
 use crate::repository;
@@ -64,7 +65,7 @@ pub(crate) fn run(seconds: u64) -> anyhow::Result<()> {
 
 fn load(server: &Server, how: &[&str], seconds: u64) -> anyhow::Result<Goodput> {
     let record = repository::target_directory()?.join("overload.jsonl");
-    let done = Command::new("target/release/homing")
+    let done = Command::new(HOMING)
         .args(["loadgen", "--target", &format!("http://{}", server.address)])
         .args(["--turns", "1", "--max-tokens", "100", "--unique"])
         .args(["--duration", &format!("{}s", WARMUP + seconds)])

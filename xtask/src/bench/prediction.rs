@@ -22,11 +22,11 @@ use clap::Args;
 use contract::Processors;
 use serde_json::Value;
 
+use super::HOMING;
 use super::frontend::say;
 use super::server::Server;
 use crate::repository;
 
-const HOMING: &str = "target/release/homing";
 const MODEL: [&str; 4] = ["--model", "smollm2", "--context", "4096"];
 const MODES: [&str; 2] = ["round-robin", "kv"];
 const LOAD: [&str; 4] = ["--workload", "small-model", "--levels", "6"];

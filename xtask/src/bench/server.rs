@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
+use super::HOMING;
+
 /// A running `homing demo`, or a frontend with its workers; stopped on drop.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -123,11 +125,11 @@ impl Server {
 
 /// Starts the program, and reads what it prints until a line that begins with `last`.
 fn homing(arguments: &[&str], last: &str) -> anyhow::Result<(Child, Vec<String>)> {
-    let mut child = Command::new("target/release/homing")
+    let mut child = Command::new(HOMING)
         .args(arguments)
         .stdout(Stdio::piped())
         .spawn()
-        .context("cannot start target/release/homing")?;
+        .with_context(|| format!("cannot start {HOMING}"))?;
     let output = child.stdout.take().context("the child has no output")?;
     let mut printed = Vec::new();
     for line in BufReader::new(output).lines() {
