@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use libfuzzer_sys::fuzz_target;
 use openai::request::MAX_PROMPTS;
-use openai::{ChatRequest, CompletionRequest, GenerationOptions, Prompt};
+use openai::{ChatRequest, CompletionRequest, GenerationOptions, Prompt, UnknownFields};
 use preprocess::{Prepared, PreprocessConfig, Preprocessor};
 
 const CONTEXT: u32 = 512;
@@ -28,11 +28,16 @@ static MODEL: LazyLock<Preprocessor> = LazyLock::new(|| {
 });
 
 fuzz_target!(|body: &[u8]| {
-    match ChatRequest::parse(body) {
+    // The last byte decides, so that both ways are taken.
+    let unknown = match body.last() {
+        Some(byte) if byte % 2 == 0 => UnknownFields::Ignore,
+        _ => UnknownFields::Refuse,
+    };
+    match ChatRequest::parse(body, unknown) {
         Ok(request) => chat(&request),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
-    match CompletionRequest::parse(body) {
+    match CompletionRequest::parse(body, unknown) {
         Ok(request) => completion(&request),
         Err(error) => assert!(!error.to_string().is_empty()),
     }

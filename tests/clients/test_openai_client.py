@@ -58,9 +58,16 @@ def test_min_tokens_and_ignore_eos_are_accepted(client):
     assert answer.usage.completion_tokens == 40
 
 
-def test_unknown_fields_never_fail_a_request(client):
-    extra = {"conversation_id": "c-1", "nvext": {"annotations": ["x"], "new": 1}, "made_up": {"a": [1]}}
-    assert chat(client, user="someone", extra_body=extra).choices
+def test_fields_that_nobody_knows_are_refused_by_name(client):
+    assert chat(client, user="someone", extra_body={"conversation_id": "c-1"}).choices
+    for extra, param in [
+        ({"made_up": {"a": [1]}}, "made_up"),
+        ({"nvext": {"annotations": ["x"]}}, "nvext.annotations"),
+    ]:
+        with pytest.raises(openai.BadRequestError) as refused:
+            chat(client, extra_body=extra)
+        assert refused.value.code == "unknown_parameter"
+        assert refused.value.param == param
 
 
 def test_worker_timing_and_routing_come_on_request(client):

@@ -34,9 +34,11 @@ pub(crate) const PAGES: [Page; 2] = [
     },
 ];
 
-/// The tests that compare `docs/config.md`, `ui/src/api/types.ts` and what lists the routing modes.
-const WRITERS: [&str; 5] = [
+/// The tests that compare `docs/config.md`, `docs/request-fields.md`, `ui/src/api/types.ts` and what
+/// lists the routing modes.
+const WRITERS: [&str; 6] = [
     "the_reference_is_fresh",
+    "the_fields_of_the_docs_are_fresh",
     "the_types_of_pages_are_fresh",
     "the_modes_of_pages_are_fresh",
     "the_modes_of_the_chart_are_fresh",

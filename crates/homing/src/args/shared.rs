@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use contract::{BlockFormat, Visitors};
+use frontend::UnknownFields;
 use frontend::{Connections, Listening};
 use router::{BlockWeights, MODES, Mode, ModeName, RouterConfig};
 
@@ -34,6 +35,22 @@ pub(crate) struct ModelArgs {
     /// Size of the tokenizer's cache, in bytes
     #[arg(long, default_value_t = 64 << 20, help_heading = "Model")]
     pub(crate) tokenizer_cache_bytes: usize,
+}
+
+/// What happens to fields of a request that are unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UnknownFieldsChoice {
+    Refuse,
+    Ignore,
+}
+
+impl From<UnknownFieldsChoice> for UnknownFields {
+    fn from(choice: UnknownFieldsChoice) -> Self {
+        match choice {
+            UnknownFieldsChoice::Refuse => Self::Refuse,
+            UnknownFieldsChoice::Ignore => Self::Ignore,
+        }
+    }
 }
 
 /// The engine that computes answers.
@@ -132,6 +149,11 @@ pub(crate) struct LimitArgs {
     /// Most requests held at once, in any state
     #[arg(long, default_value_t = 16_384, help_heading = "Limits")]
     pub(crate) max_requests: usize,
+    /// What to do with fields of a request that are unknown: refuse, ignore
+    ///
+    /// Fields that are known but not supported are always refused (docs/request-fields.md).
+    #[arg(long, value_enum, default_value_t = UnknownFieldsChoice::Refuse, value_name = "ACTION", hide_possible_values = true, help_heading = "Limits")]
+    pub(crate) unknown_fields: UnknownFieldsChoice,
     /// Largest request body
     #[arg(long, default_value_t = 16 << 20, help_heading = "Limits")]
     pub(crate) max_body_bytes: usize,

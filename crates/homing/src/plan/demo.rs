@@ -139,6 +139,7 @@ impl DemoArgs {
                 max_buffered_bytes: self.limits.max_buffered_bytes,
                 max_queue_wait: Some(self.routing.max_queue_wait),
                 trust_priority: self.routing.trust_priority_header,
+                unknown_fields: self.limits.unknown_fields.into(),
                 access: control.access.clone(),
                 api_keys: None,
                 blocks: BlockFormat::new(backend.block_size),

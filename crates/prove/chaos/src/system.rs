@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use contract::{BlockFormat, Clock, FrontendId, WorkerId};
 use engine::sim::{AnswerBank, Profile, SimExecutor};
+use frontend::UnknownFields;
 use frontend::{Access, FaultLimits, Frontend, FrontendConfig, Parts};
 use parking_lot::Mutex;
 use preprocess::{PreprocessConfig, Preprocessor, corpus};
@@ -301,6 +302,7 @@ fn front(scene: &Scene, mode: &str, queue_limit: u32, clock: Clock, tasks: &Task
         max_buffered_bytes: 64 << 20,
         max_queue_wait: None,
         trust_priority: false,
+        unknown_fields: UnknownFields::Refuse,
         access: Access::Open,
         api_keys: None,
         blocks: BlockFormat::new(scene.profile.block_size),

@@ -13,7 +13,7 @@ use engine::sim::{AnswerBank, Profile, SimExecutor};
 use frontend::{Access, ApiKeys, FaultLimits, Frontend, FrontendConfig, KeyRing, Parts};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
-use openai::{ChatCompletionChunk, Usage};
+use openai::{ChatCompletionChunk, UnknownFields, Usage};
 use preprocess::{PreprocessConfig, Preprocessor, corpus};
 use router::{Router, RouterConfig, WorkerView};
 use serde_json::{Value, json};
@@ -80,6 +80,7 @@ impl Setup {
             max_buffered_bytes: 64 << 20,
             max_queue_wait: self.max_queue_wait,
             trust_priority: self.trust_priority,
+            unknown_fields: UnknownFields::Refuse,
             access: Access::Open,
             api_keys: keys.map(KeyRing::new),
             blocks: BlockFormat::new(self.profile.block_size),

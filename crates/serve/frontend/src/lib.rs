@@ -68,6 +68,7 @@ use tokio::sync::mpsc;
 use transport::Changes;
 
 pub use contract::Access;
+pub use openai::UnknownFields;
 
 pub use crate::control::random_token;
 pub use crate::fleet_command::{FleetCommand, FleetError};
@@ -93,6 +94,8 @@ pub struct FrontendConfig {
     pub max_queue_wait: Option<Duration>,
     /// Whether the priority that a client asks for counts, where no key says how far it may go.
     pub trust_priority: bool,
+    /// What happens to fields of a request that nobody knows.
+    pub unknown_fields: UnknownFields,
     pub access: Access,
     /// If set, every request for an answer must carry one of these keys.
     pub api_keys: Option<KeyRing>,
@@ -152,6 +155,7 @@ struct App {
     intake: Intake,
     max_queue_wait: Option<Duration>,
     trust_priority: bool,
+    unknown_fields: UnknownFields,
     fleet_commands: Option<mpsc::Sender<FleetCommand>>,
 }
 
@@ -205,6 +209,7 @@ impl Frontend {
                 intake: Intake::new(config.max_body_bytes, config.max_buffered_bytes),
                 max_queue_wait: config.max_queue_wait,
                 trust_priority: config.trust_priority,
+                unknown_fields: config.unknown_fields,
                 fleet_commands: parts.fleet_commands,
             }),
         }

@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use contract::{Moment, RequestId};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use openai::{ChatRequest, CompletionRequest, GenerationOptions, Prompt};
+use openai::{ChatRequest, CompletionRequest, GenerationOptions, Prompt, UnknownFields};
 use preprocess::{Prepared, Preprocessor};
 use tracing::debug;
 
@@ -35,10 +35,10 @@ enum AnyRequest {
 }
 
 impl AnyRequest {
-    fn parse(endpoint: Endpoint, body: &[u8]) -> Result<Self, ApiError> {
+    fn parse(endpoint: Endpoint, body: &[u8], unknown: UnknownFields) -> Result<Self, ApiError> {
         Ok(match endpoint {
-            Endpoint::Chat => Self::Chat(ChatRequest::parse(body)?),
-            Endpoint::Completions => Self::Completion(CompletionRequest::parse(body)?),
+            Endpoint::Chat => Self::Chat(ChatRequest::parse(body, unknown)?),
+            Endpoint::Completions => Self::Completion(CompletionRequest::parse(body, unknown)?),
         })
     }
 
@@ -162,7 +162,8 @@ async fn answer(app: Arc<App>, incoming: Incoming<'_>) -> Result<Response, ApiEr
         // How long the client took to send it is not our time.
         let arrived = app.clock.now();
         let bytes = body.bytes;
-        let parse = move || AnyRequest::parse(endpoint, &bytes);
+        let unknown = app.unknown_fields;
+        let parse = move || AnyRequest::parse(endpoint, &bytes, unknown);
         let asked = app.intake.work(&body.claim, parse).await??;
         streaming = asked.options().stream;
         if asked.model() != app.model.as_str() {

@@ -3,6 +3,7 @@
 use axum::body::Body;
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
+use openai::UnknownFields;
 use preprocess::PreprocessConfig;
 use router::RouterConfig;
 use serde_json::Value;
@@ -30,6 +31,7 @@ fn service(access: Access, api_keys: Option<ApiKeys>) -> axum::Router {
         max_buffered_bytes: 1 << 20,
         max_queue_wait: None,
         trust_priority: false,
+        unknown_fields: UnknownFields::Refuse,
         access,
         api_keys: api_keys.map(KeyRing::new),
         blocks: BlockFormat::new(32),

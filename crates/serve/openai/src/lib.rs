@@ -23,7 +23,7 @@ pub mod sse;
 
 pub use request::{
     ChatRequest, CompletionRequest, Extensions, GenerationOptions, Message, Prompt, RequestError,
-    RequestErrorKind, Role,
+    RequestErrorKind, Role, UnknownFields,
 };
 pub use response::{
     ChatChoice, ChatChunkChoice, ChatCompletion, ChatCompletionChunk, ChatDelta, ChatLogprobs,

@@ -6,7 +6,9 @@
 //!
 //! # Guarantees
 //!
-//! - **Unknown fields never fail.** Neither do unknown parts of `nvext`.
+//! - **No field is ignored in silence.** What is not acted on is in the tables of `support`: it is
+//!   refused, unless its value asks for nothing. Other names are refused, or ignored where the
+//!   operator says so.
 //! - **Checked once.** A value out of its range is an error that names the field, the value
 //!   and the range. What leaves this module is in range.
 //! - **One set of options.** Everything the two endpoints share is [`GenerationOptions`].
@@ -20,7 +22,9 @@
 mod error;
 mod extensions;
 mod fields;
+mod object;
 mod options;
+mod support;
 mod value;
 
 #[cfg(test)]
@@ -32,6 +36,8 @@ pub use self::error::{RequestError, RequestErrorKind};
 pub use self::extensions::Extensions;
 use self::fields::{ChatFields, CompletionFields};
 pub use self::options::GenerationOptions;
+use self::support::Place;
+pub use self::support::UnknownFields;
 pub use self::value::Prompt;
 use self::value::RawMessage;
 
@@ -83,9 +89,9 @@ pub struct CompletionRequest {
 }
 
 impl ChatRequest {
-    pub fn parse(body: &[u8]) -> Result<Self, RequestError> {
+    pub fn parse(body: &[u8], unknown: UnknownFields) -> Result<Self, RequestError> {
         let mut fields: ChatFields = parse_fields(body)?;
-        let options = fields.options()?;
+        let options = fields.options(unknown)?;
         let messages = fields
             .messages
             .ok_or_else(|| RequestError::missing("messages"))?
@@ -99,7 +105,7 @@ impl ChatRequest {
         let messages = messages
             .into_iter()
             .enumerate()
-            .map(|(index, message)| message.check(index))
+            .map(|(index, message)| message.check(index, unknown))
             .collect::<Result<_, _>>()?;
         let options = options.with_chat_logprobs(fields.logprobs, fields.top_logprobs)?;
         Ok(Self {
@@ -111,9 +117,9 @@ impl ChatRequest {
 }
 
 impl CompletionRequest {
-    pub fn parse(body: &[u8]) -> Result<Self, RequestError> {
+    pub fn parse(body: &[u8], unknown: UnknownFields) -> Result<Self, RequestError> {
         let mut fields: CompletionFields = parse_fields(body)?;
-        let options = fields.options()?;
+        let options = fields.options(unknown)?;
         let prompts = fields
             .prompt
             .ok_or_else(|| RequestError::missing("prompt"))?
@@ -163,7 +169,8 @@ impl Role {
 }
 
 impl RawMessage {
-    fn check(self, index: usize) -> Result<Message, RequestError> {
+    fn check(self, index: usize, unknown: UnknownFields) -> Result<Message, RequestError> {
+        support::check(&self.others, Place::Message(index), unknown)?;
         let Some(role) = self.role else {
             return Err(RequestError::missing(&format!("messages[{index}].role")));
         };
@@ -175,7 +182,7 @@ impl RawMessage {
             ));
         };
         let content = match self.content {
-            Some(content) => content.check(index)?,
+            Some(content) => content.check(index, unknown)?,
             // An assistant's turn may have held tool calls only.
             None if matches!(role, Role::Assistant) => String::new(),
             None => return Err(RequestError::missing(&format!("messages[{index}].content"))),

@@ -10,6 +10,7 @@ use contract::{
     BlockFormat, Clock, FrontendId, GenerateRequest, HashSeed, LinkError, ModelName, OutputLimits,
     RequestId, Sampling, TokenChunk,
 };
+use frontend::UnknownFields;
 use frontend::{Access, FaultLimits, Frontend, FrontendConfig, Parts};
 use http_body_util::BodyExt as _;
 use preprocess::{PreprocessConfig, Preprocessor};
@@ -183,6 +184,7 @@ impl Service {
             max_buffered_bytes: 64 << 20,
             max_queue_wait: None,
             trust_priority: false,
+            unknown_fields: UnknownFields::Refuse,
             access: Access::Open,
             api_keys: None,
             blocks: BlockFormat::new(BLOCK),

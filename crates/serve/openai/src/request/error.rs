@@ -65,6 +65,28 @@ impl RequestError {
         }
     }
 
+    /// A field that would change nothing here, though whoever sends it expects it to.
+    pub(super) fn no_effect(param: &str, about: &str, instead: &str) -> Self {
+        Self {
+            kind: RequestErrorKind::Unsupported,
+            param: Some(param.to_owned()),
+            message: format!("`{param}` is not supported ({about}): {instead}"),
+            code: Some("unsupported_parameter"),
+        }
+    }
+
+    pub(super) fn unknown(param: &str) -> Self {
+        Self {
+            kind: RequestErrorKind::Unsupported,
+            param: Some(param.to_owned()),
+            message: format!(
+                "`{param}` is not known and would have no effect: leave it out \
+                 (an operator can start the server with --unknown-fields ignore)"
+            ),
+            code: Some("unknown_parameter"),
+        }
+    }
+
     pub(super) fn not_an_object() -> Self {
         Self {
             kind: RequestErrorKind::Invalid,

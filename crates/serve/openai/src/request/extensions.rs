@@ -1,9 +1,13 @@
-//! `nvext`: the fields that are supported; others are ignored.
+//! `nvext`: the fields that are supported, and the names of the others.
 
 use std::fmt;
 
 use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+
+use super::error::RequestError;
+use super::object::Glimpse;
+use super::support::UnknownFields;
 
 /// What we read of `nvext`, and the salt that others write at the top level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,14 +22,30 @@ pub struct Extensions {
     pub cache_salt: Option<String>,
 }
 
-/// `nvext`, from which we take what we know. Never fails: a part of another shape than the
-/// one we expect is a part we do not know, and is not kept.
+/// `nvext`, from which we take what we know. A part of another shape than the one we expect is a
+/// part we do not know.
 #[derive(Debug)]
-pub(super) struct RawExtensions(pub(super) Extensions);
+pub(super) struct RawExtensions {
+    pub(super) extensions: Extensions,
+    /// The first part that we do not know.
+    unknown: Option<String>,
+}
+
+impl RawExtensions {
+    pub(super) fn check(&self, unknown: UnknownFields) -> Result<(), RequestError> {
+        match (&self.unknown, unknown) {
+            (Some(name), UnknownFields::Refuse) => {
+                Err(RequestError::unknown(&format!("nvext.{name}")))
+            }
+            (Some(_), UnknownFields::Ignore) | (None, _) => Ok(()),
+        }
+    }
+}
 
 impl<'de> Deserialize<'de> for RawExtensions {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
         let mut extensions = Extensions::default();
+        let mut unknown = None;
         source.deserialize_any(MemberReader(|key: &str, value: Plain| match (key, value) {
             ("extra_fields", Plain::Texts(asked)) => {
                 let asks = |name: &str| asked.iter().any(|field| field == name);
@@ -36,9 +56,14 @@ impl<'de> Deserialize<'de> for RawExtensions {
             ("cache_salt", Plain::Text(salt)) => {
                 extensions.cache_salt = Some(salt).filter(|salt| !salt.is_empty());
             }
-            _ => {}
+            _ => {
+                unknown.get_or_insert_with(|| key.to_owned());
+            }
         }))?;
-        Ok(Self(extensions))
+        Ok(Self {
+            extensions,
+            unknown,
+        })
     }
 }
 
@@ -105,9 +130,8 @@ impl<'de, F: FnMut(&str, Plain)> Visitor<'de> for MemberReader<F> {
         while let Some(key) = members.next_key::<String>()? {
             match key.as_str() {
                 "extra_fields" | "cache_salt" => self.0(&key, members.next_value()?),
-                _ => {
-                    members.next_value::<IgnoredAny>()?;
-                }
+                _ if members.next_value::<Glimpse>()? == Glimpse::Null => {}
+                _ => self.0(&key, Plain::Other),
             }
         }
         Ok(Plain::Other)

@@ -4,46 +4,50 @@
 //! but it copies the whole body, prompts included, into an intermediate tree first. A macro
 //! that writes the shared fields into both structures costs nothing at run time.
 
-use serde::Deserialize;
-
 use super::error::RequestError;
 use super::extensions::RawExtensions;
+use super::object::object;
 use super::options::{GenerationOptions, RawOptions, StreamOptions};
+use super::support::{self, Place, UnknownFields};
 use super::value::{Messages, OneOrMany, RawPrompt};
 
 macro_rules! request_fields {
     ($(#[$about:meta])* $name:ident { $($field:ident: $kind:ty,)* }) => {
-        $(#[$about])*
-        #[derive(Debug, Deserialize)]
-        #[serde(expecting = "a JSON object")]
-        pub(super) struct $name {
-            pub(super) model: Option<String>,
-            $(pub(super) $field: Option<$kind>,)*
-            max_tokens: Option<i64>,
-            max_completion_tokens: Option<i64>,
-            min_tokens: Option<i64>,
-            ignore_eos: Option<bool>,
-            temperature: Option<f64>,
-            top_p: Option<f64>,
-            top_k: Option<i64>,
-            seed: Option<i64>,
-            n: Option<i64>,
-            presence_penalty: Option<f64>,
-            frequency_penalty: Option<f64>,
-            min_p: Option<f64>,
-            repetition_penalty: Option<f64>,
-            stop: Option<OneOrMany>,
-            stream: Option<bool>,
-            stream_options: Option<StreamOptions>,
-            user: Option<String>,
-            conversation_id: Option<String>,
-            cache_salt: Option<String>,
-            nvext: Option<RawExtensions>,
+        object! {
+            $(#[$about])*
+            $name, "a JSON object" {
+                model: String,
+                $($field: $kind,)*
+                max_tokens: i64,
+                max_completion_tokens: i64,
+                min_tokens: i64,
+                ignore_eos: bool,
+                temperature: f64,
+                top_p: f64,
+                top_k: i64,
+                seed: i64,
+                n: i64,
+                presence_penalty: f64,
+                frequency_penalty: f64,
+                min_p: f64,
+                repetition_penalty: f64,
+                stop: OneOrMany,
+                stream: bool,
+                stream_options: StreamOptions,
+                user: String,
+                conversation_id: String,
+                cache_salt: String,
+                nvext: RawExtensions,
+            }
         }
 
         impl $name {
             /// Takes the shared fields out, checked.
-            pub(super) fn options(&mut self) -> Result<GenerationOptions, RequestError> {
+            pub(super) fn options(
+                &mut self,
+                unknown: UnknownFields,
+            ) -> Result<GenerationOptions, RequestError> {
+                support::check(&self.others, Place::Body, unknown)?;
                 RawOptions {
                     max_tokens: self.max_tokens,
                     max_completion_tokens: self.max_completion_tokens,
@@ -66,7 +70,7 @@ macro_rules! request_fields {
                     cache_salt: self.cache_salt.take(),
                     nvext: self.nvext.take(),
                 }
-                .check()
+                .check(unknown)
             }
         }
     };

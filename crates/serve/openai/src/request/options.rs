@@ -3,10 +3,10 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-use serde::Deserialize;
-
 use super::error::RequestError;
 use super::extensions::{Extensions, RawExtensions};
+use super::object::object;
+use super::support::{self, Place, UnknownFields};
 use super::value::OneOrMany;
 
 /// Bytes of one stop string. Every stream with it keeps and compares it; nobody waits for a
@@ -53,11 +53,11 @@ pub struct GenerationOptions {
     pub extensions: Extensions,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(expecting = "an object")]
-pub(super) struct StreamOptions {
-    include_usage: Option<bool>,
-    continuous_usage_stats: Option<bool>,
+object! {
+    StreamOptions, "an object" {
+        include_usage: bool,
+        continuous_usage_stats: bool,
+    }
 }
 
 /// The shared fields before their check.
@@ -86,7 +86,13 @@ pub(super) struct RawOptions {
 }
 
 impl RawOptions {
-    pub(super) fn check(self) -> Result<GenerationOptions, RequestError> {
+    pub(super) fn check(self, unknown: UnknownFields) -> Result<GenerationOptions, RequestError> {
+        if let Some(options) = &self.stream_options {
+            support::check(&options.others, Place::StreamOptions, unknown)?;
+        }
+        if let Some(nvext) = &self.nvext {
+            nvext.check(unknown)?;
+        }
         let (max_tokens, min_tokens) = self.lengths()?;
         only_one("n", self.n)?;
         let top_p = within("top_p", self.top_p, &(0.0..=1.0))?.map(|value| value as f32);
@@ -160,7 +166,7 @@ fn salted(
         let problem = format_args!("must not be empty");
         return Err(RequestError::invalid("cache_salt", problem));
     }
-    let extensions = nvext.map_or_else(Extensions::default, |nvext| nvext.0);
+    let extensions = nvext.map_or_else(Extensions::default, |nvext| nvext.extensions);
     Ok(Extensions {
         cache_salt: cache_salt.or(extensions.cache_salt),
         ..extensions

@@ -8,13 +8,19 @@ use super::*;
 fn chat(extra: Value) -> Result<ChatRequest, RequestError> {
     let mut body = json!({ "model": "m", "messages": [{ "role": "user", "content": "hi" }] });
     merge(&mut body, extra);
-    ChatRequest::parse(&serde_json::to_vec(&body).unwrap())
+    ChatRequest::parse(&serde_json::to_vec(&body).unwrap(), UnknownFields::Refuse)
+}
+
+fn lenient(extra: Value) -> ChatRequest {
+    let mut body = json!({ "model": "m", "messages": [{ "role": "user", "content": "hi" }] });
+    merge(&mut body, extra);
+    ChatRequest::parse(&serde_json::to_vec(&body).unwrap(), UnknownFields::Ignore).unwrap()
 }
 
 fn completion(extra: Value) -> Result<CompletionRequest, RequestError> {
     let mut body = json!({ "model": "m", "prompt": "hi" });
     merge(&mut body, extra);
-    CompletionRequest::parse(&serde_json::to_vec(&body).unwrap())
+    CompletionRequest::parse(&serde_json::to_vec(&body).unwrap(), UnknownFields::Refuse)
 }
 
 fn merge(body: &mut Value, extra: Value) {
@@ -74,12 +80,11 @@ fn every_option_arrives() {
         "temperature": 0.5, "top_p": 0.25, "top_k": 40, "seed": -3, "n": 1,
         "presence_penalty": -1.5, "frequency_penalty": 2, "min_p": 0.125,
         "repetition_penalty": 1.5, "stop": ["a", "b"], "stream": true,
-        "stream_options": { "include_usage": true, "continuous_usage_stats": true, "x": 1 },
-        "user": "u", "conversation_id": "c", "unknown": { "deep": [1] },
+        "stream_options": { "include_usage": true, "continuous_usage_stats": true },
+        "user": "u", "conversation_id": "c",
         "nvext": {
             "extra_fields": ["worker_id", "timing", "routing", "other", 5],
             "cache_salt": "s",
-            "annotations": ["a"]
         },
     });
     let expected = GenerationOptions {
@@ -185,9 +190,80 @@ fn null_is_absent() {
 }
 
 #[test]
-fn a_field_of_the_other_endpoint_is_unknown() {
-    assert!(chat(json!({ "prompt": 5, "echo": "x", "suffix": "y", "best_of": 9 })).is_ok());
-    assert!(completion(json!({ "messages": 5, "top_logprobs": "x" })).is_ok());
+fn what_nobody_knows_is_refused_unless_the_operator_lets_it_pass() {
+    refused(
+        &[
+            json!({ "prompt": 5 }),
+            json!({ "unknown": { "deep": [1] } }),
+            json!({ "stream_options": { "x": 1 } }),
+            json!({ "nvext": { "annotations": ["a"] } }),
+            json!({ "nvext": { "cache_salt": 5 } }),
+            json!({ "messages": [{ "role": "user", "content": "hi", "x": 1 }] }),
+            json!({ "messages": [{ "role": "user", "content": [{ "type": "text", "text": "hi", "x": 1 }] }] }),
+        ],
+        &expect![[r#"
+            Unsupported prompt unknown_parameter: `prompt` is not known and would have no effect: leave it out (an operator can start the server with --unknown-fields ignore)
+            Unsupported unknown unknown_parameter: `unknown` is not known and would have no effect: leave it out (an operator can start the server with --unknown-fields ignore)
+            Unsupported stream_options.x unknown_parameter: `stream_options.x` is not known and would have no effect: leave it out (an operator can start the server with --unknown-fields ignore)
+            Unsupported nvext.annotations unknown_parameter: `nvext.annotations` is not known and would have no effect: leave it out (an operator can start the server with --unknown-fields ignore)
+            Unsupported nvext.cache_salt unknown_parameter: `nvext.cache_salt` is not known and would have no effect: leave it out (an operator can start the server with --unknown-fields ignore)
+            Unsupported messages[0].x unknown_parameter: `messages[0].x` is not known and would have no effect: leave it out (an operator can start the server with --unknown-fields ignore)
+            Unsupported messages[0].content[0].x unknown_parameter: `messages[0].content[0].x` is not known and would have no effect: leave it out (an operator can start the server with --unknown-fields ignore)"#]],
+    );
+    assert!(completion(json!({ "messages": 5 })).is_err());
+    for passed in [
+        json!({ "unknown": { "deep": [1] }, "stream_options": { "x": 1 } }),
+        json!({ "messages": [{ "role": "user", "content": [{ "type": "text", "text": "hi", "x": 1 }], "x": 1 }] }),
+    ] {
+        assert_eq!(lenient(passed).messages[0].content, "hi");
+    }
+    assert!(chat(json!({ "unknown": null })).is_ok(), "asks for nothing");
+}
+
+#[test]
+fn what_would_be_ignored_is_refused() {
+    refused(
+        &[
+            json!({ "tools": [{ "type": "function" }] }),
+            json!({ "tool_choice": "required" }),
+            json!({ "tool_choice": { "type": "function" } }),
+            json!({ "response_format": { "type": "json_object" } }),
+            json!({ "logit_bias": { "50": 100 } }),
+            json!({ "modalities": ["text", "audio"] }),
+            json!({ "store": true }),
+            json!({ "messages": [{ "role": "assistant", "tool_calls": [{}] }] }),
+            json!({ "stream_options": { "include_obfuscation": true } }),
+        ],
+        &expect![[r#"
+            Unsupported tools unsupported_parameter: `tools` is not supported (tool calls): leave it out or send an empty one
+            Unsupported tool_choice unsupported_parameter: `tool_choice` is not supported (tool calls): leave it out or send `"none"` or `"auto"`
+            Unsupported tool_choice unsupported_parameter: `tool_choice` is not supported (tool calls): leave it out or send `"none"` or `"auto"`
+            Unsupported response_format unsupported_parameter: `response_format` is not supported (constrained output): leave it out or send `{"type": "text"}`
+            Unsupported logit_bias unsupported_parameter: `logit_bias` is not supported (a bias of single tokens): leave it out or send an empty one
+            Unsupported modalities unsupported_parameter: `modalities` is not supported (output other than text): leave it out or send `["text"]`
+            Unsupported store unsupported_parameter: `store` is not supported (storing answers): leave it out or send `false`
+            Unsupported messages[0].tool_calls unsupported_parameter: `messages[0].tool_calls` is not supported (tool calls): leave it out or send an empty one
+            Unsupported stream_options.include_obfuscation unsupported_parameter: `stream_options.include_obfuscation` is not supported (padding of events): leave it out or send `false`"#]],
+    );
+}
+
+#[test]
+fn what_asks_for_nothing_is_accepted() {
+    let body = json!({
+        "tools": [], "tool_choice": "auto", "functions": [], "function_call": "none",
+        "parallel_tool_calls": true, "response_format": { "type": "text" }, "logit_bias": {},
+        "modalities": ["text"], "store": false, "service_tier": "auto", "length_penalty": 1,
+        "stop_token_ids": [], "skip_special_tokens": true, "metadata": { "a": "b" },
+        "prompt_cache_key": "k", "prediction": { "type": "content" }, "audio": null,
+        "stream_options": { "include_obfuscation": false },
+        "messages": [
+            { "role": "assistant", "content": "a", "tool_calls": [], "refusal": null },
+            { "role": "user", "content": [
+                { "type": "text", "text": "hi", "cache_control": { "type": "ephemeral" } }
+            ] },
+        ],
+    });
+    assert_eq!(chat(body).unwrap().messages.len(), 2);
 }
 
 #[test]
@@ -204,7 +280,7 @@ fn top_k_has_two_ways_to_be_off() {
 }
 
 #[test]
-fn a_strange_nvext_is_ignored() {
+fn a_strange_nvext_can_be_let_pass() {
     for nvext in [
         json!(5),
         json!("x"),
@@ -213,7 +289,7 @@ fn a_strange_nvext_is_ignored() {
         json!({ "extra_fields": "worker_id", "cache_salt": 5 }),
         json!({ "cache_salt": "" }),
     ] {
-        let request = chat(json!({ "nvext": nvext })).unwrap();
+        let request = lenient(json!({ "nvext": nvext }));
         assert_eq!(request.options.extensions, Extensions::default(), "{nvext}");
     }
 }
@@ -221,7 +297,7 @@ fn a_strange_nvext_is_ignored() {
 #[test]
 fn contents_are_joined() {
     let request = chat(json!({ "messages": [
-        { "role": "system", "content": [{ "type": "text", "text": "a" }, { "type": "input_text", "text": "b", "x": 1 }] },
+        { "role": "system", "content": [{ "type": "text", "text": "a" }, { "type": "input_text", "text": "b" }] },
         { "role": "assistant", "content": null, "tool_calls": [] },
         { "role": "assistant" },
         { "role": "tool", "content": "", "name": "n", "tool_call_id": "t" },
@@ -460,7 +536,7 @@ fn what_is_not_a_json_object_is_refused() {
         b"{\"model\": \"m\", \"model\": \"m\"}",
     ]
     .into_iter()
-    .map(|body| describe(&ChatRequest::parse(body).unwrap_err()))
+    .map(|body| describe(&ChatRequest::parse(body, UnknownFields::Refuse).unwrap_err()))
     .collect();
     expect![[r#"
         Malformed - -: the body is not valid JSON: EOF while parsing a value at line 1 column 0
@@ -509,17 +585,17 @@ fn long_lists_end_where_they_are_read() {
             "stop",
         ),
     ] {
-        let error = ChatRequest::parse(body.as_bytes()).unwrap_err();
+        let error = ChatRequest::parse(body.as_bytes(), UnknownFields::Refuse).unwrap_err();
         assert_eq!(error.param.as_deref(), Some(field));
         assert_eq!(error.code, Some("invalid_value"), "{error}");
     }
     let body = format!(r#"{{"model":"m","prompt":{}}}"#, many("[1]"));
-    let error = CompletionRequest::parse(body.as_bytes()).unwrap_err();
+    let error = CompletionRequest::parse(body.as_bytes(), UnknownFields::Refuse).unwrap_err();
     assert_eq!(error.param.as_deref(), Some("prompt"));
     // Parts are many only if they say nothing, and are joined as they come.
     let parts = many(r#"{"type":"text","text":""}"#);
     let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":{parts}}}]}}"#);
-    let request = ChatRequest::parse(body.as_bytes()).unwrap();
+    let request = ChatRequest::parse(body.as_bytes(), UnknownFields::Refuse).unwrap();
     assert_eq!(request.messages[0].content.len(), 299_999);
 }
 
@@ -548,7 +624,7 @@ fn extensions_are_taken_where_they_are_as_expected() {
         (json!("text"), (false, false), None),
         (json!(7), (false, false), None),
     ] {
-        let extensions = chat(json!({ "nvext": nvext })).unwrap().options.extensions;
+        let extensions = lenient(json!({ "nvext": nvext })).options.extensions;
         assert_eq!((extensions.worker_id, extensions.timing), asks, "{nvext}");
         assert_eq!(extensions.cache_salt.as_deref(), salt, "{nvext}");
     }

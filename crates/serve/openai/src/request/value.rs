@@ -9,6 +9,8 @@ use serde::de::{Error, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::error::RequestError;
+use super::object::object;
+use super::support::{UnknownFields, is_part_field};
 use super::{MAX_MESSAGES, MAX_PROMPTS};
 
 /// Stop strings in one request. OpenAI takes 4; engines in the field take more.
@@ -67,12 +69,12 @@ fn bound<E: Error>(length: usize, most: usize, what: &str) -> Result<(), E> {
     }
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(expecting = "a message object")]
-pub(super) struct RawMessage {
-    pub(super) role: Option<String>,
-    pub(super) content: Option<RawContent>,
-    pub(super) name: Option<String>,
+object! {
+    RawMessage, "a message object" {
+        role: String,
+        content: RawContent,
+        name: String,
+    }
 }
 
 /// A message's content: a string or a list of parts.
@@ -83,11 +85,11 @@ pub(super) enum RawContent {
     Parts(Box<Joined>),
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(expecting = "a content part object")]
-struct RawPart {
-    r#type: Option<String>,
-    text: Option<String>,
+object! {
+    RawPart, "a content part object" {
+        r#type: String,
+        text: String,
+    }
 }
 
 /// The text of all parts, joined as they are read: parts that say next to nothing are many.
@@ -104,6 +106,7 @@ enum PartProblem {
     NoType,
     NoText,
     OtherType(String),
+    UnknownField(String),
 }
 
 impl Joined {
@@ -116,7 +119,11 @@ impl Joined {
                     self.text.push('\n');
                 }
                 self.text.push_str(&text);
-                return;
+                let mut unknown = part.others.iter().map(|(name, _)| name);
+                let Some(name) = unknown.find(|name| !is_part_field(name)) else {
+                    return;
+                };
+                PartProblem::UnknownField(name.to_owned())
             }
             (Some("text" | "input_text"), None) => PartProblem::NoText,
             (Some(other), _) => PartProblem::OtherType(other.to_owned()),
@@ -128,7 +135,11 @@ impl Joined {
 
 impl RawContent {
     /// The text; parts are joined by line breaks, as the engines in the field do.
-    pub(super) fn check(self, message: usize) -> Result<String, RequestError> {
+    pub(super) fn check(
+        self,
+        message: usize,
+        unknown: UnknownFields,
+    ) -> Result<String, RequestError> {
         let parts = match self {
             Self::Text(text) => return Ok(text),
             Self::Parts(parts) => parts,
@@ -142,7 +153,7 @@ impl RawContent {
         let Some((index, problem)) = parts.problem else {
             return Ok(parts.text);
         };
-        let path = |field| format!("messages[{message}].content[{index}].{field}");
+        let path = |field: &str| format!("messages[{message}].content[{index}].{field}");
         Err(match problem {
             PartProblem::OtherType(other) => {
                 let what = format!("a part of type `{other}`");
@@ -150,6 +161,10 @@ impl RawContent {
             }
             PartProblem::NoType => RequestError::missing(&path("type")),
             PartProblem::NoText => RequestError::missing(&path("text")),
+            PartProblem::UnknownField(name) => match unknown {
+                UnknownFields::Refuse => RequestError::unknown(&path(&name)),
+                UnknownFields::Ignore => return Ok(parts.text),
+            },
         })
     }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::sync::LazyLock;
 
 use expect_test::expect;
+use openai::UnknownFields;
 use serde_json::{Value, json};
 
 use super::*;
@@ -20,13 +21,13 @@ static EMBEDDED: LazyLock<Preprocessor> = LazyLock::new(|| {
 fn chat(extra: Value) -> ChatRequest {
     let mut body = json!({ "model": "m", "messages": [{ "role": "user", "content": "hello" }] });
     merge(&mut body, extra);
-    ChatRequest::parse(&serde_json::to_vec(&body).unwrap()).unwrap()
+    ChatRequest::parse(&serde_json::to_vec(&body).unwrap(), UnknownFields::Refuse).unwrap()
 }
 
 fn completion(extra: Value) -> CompletionRequest {
     let mut body = json!({ "model": "m", "prompt": "hello world" });
     merge(&mut body, extra);
-    CompletionRequest::parse(&serde_json::to_vec(&body).unwrap()).unwrap()
+    CompletionRequest::parse(&serde_json::to_vec(&body).unwrap(), UnknownFields::Refuse).unwrap()
 }
 
 fn merge(body: &mut Value, extra: Value) {
