@@ -118,6 +118,13 @@ impl ApiError {
             .code("model_not_found")
     }
 
+    pub(crate) fn no_logprobs() -> Self {
+        let message = "`logprobs`: the workers of this model do not report log-probabilities.";
+        Self::new(StatusCode::BAD_REQUEST, message)
+            .param("logprobs")
+            .code("unsupported_parameter")
+    }
+
     pub(crate) fn unauthorized() -> Self {
         let message = "This server requires an API key: `Authorization: Bearer KEY`.";
         Self::new(StatusCode::UNAUTHORIZED, message).code("invalid_api_key")

@@ -31,6 +31,8 @@ struct Contact {
     link: Arc<dyn WorkerLink>,
     /// It has announced that it is leaving.
     draining: bool,
+    /// Whether its engine reports log-probabilities.
+    logprobs: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -63,6 +65,12 @@ impl Fleet {
     /// Whether any worker that is, or was, here is a simulation.
     pub(crate) fn simulated(&self) -> bool {
         self.simulated.load(Ordering::Relaxed)
+    }
+
+    /// Whether every worker reports log-probabilities, whichever a request goes to.
+    pub(crate) fn reports_logprobs(&self) -> bool {
+        let contacts = self.contacts.read();
+        contacts.values().all(|contact| contact.logprobs)
     }
 
     /// All links in the order of their workers' ids.
@@ -141,6 +149,7 @@ impl Fleet {
         let contact = Contact {
             link: Arc::clone(&link),
             draining: false,
+            logprobs: card.logprobs,
         };
         self.contacts.write().insert(worker, contact);
         let pump = Pump {

@@ -169,6 +169,9 @@ async fn answer(app: Arc<App>, incoming: Incoming<'_>) -> Result<Response, ApiEr
         if asked.model() != app.model.as_str() {
             return Err(ApiError::unknown_model(asked.model(), app.model.as_str()));
         }
+        if asked.options().logprobs.is_some() && !app.dispatch.fleet.reports_logprobs() {
+            return Err(ApiError::no_logprobs());
+        }
         Ok(Admitted {
             asked,
             caller,

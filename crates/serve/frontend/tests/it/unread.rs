@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use contract::{
     FinishReason, GenerateRequest, KvSnapshot, LinkError, Started, TokenChunk, TokenLogprob,
-    TokenStream, WorkerId, token_stream,
+    TokenStream, WorkerCard, WorkerId, token_stream,
 };
 use engine::sim::Profile;
 use http::{Response, StatusCode};
@@ -214,15 +214,21 @@ impl WorkerLink for Scripted {
 #[tokio::test(start_paused = true)]
 async fn every_token_of_a_stream_has_its_log_probability() {
     let cluster = one_worker("kv", 256).await;
+    let refused = cluster.chat(&[user("logprobs")]).with("logprobs", true);
+    let refused = refused.send().await;
+    assert_eq!(refused.status(), 400, "the simulator has none");
     cluster.roster.announce(Change::Left(WorkerId(0))).await;
     let text = "🦜🧭 and then 🗺️ END of it";
     let tokenizer = preprocess::Preprocessor::embedded(preprocess::PreprocessConfig::default());
     let tokens = tokenizer.encode_plain(text).unwrap();
     let (_publisher, feed) = feed(cluster.clock);
     let member = Member {
-        card: Profile::named(engine::sim::DEFAULT_PROFILE)
-            .unwrap()
-            .card(WorkerId(7), "scripted"),
+        card: WorkerCard {
+            logprobs: true,
+            ..Profile::named(engine::sim::DEFAULT_PROFILE)
+                .unwrap()
+                .card(WorkerId(7), "scripted")
+        },
         link: Arc::new(Scripted(tokens.clone())),
         feed,
         warm: false,

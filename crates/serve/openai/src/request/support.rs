@@ -378,6 +378,9 @@ they ask for nothing. `null` is accepted everywhere and means that the field is 
 Fields that are in none of the tables are unknown. They are refused too, unless the server runs with
 `--unknown-fields ignore`.
 
+`logprobs` is refused where a worker's engine does not report log-probabilities: the simulator does
+not, `--engine llama` does.
+
 ## Fields with an effect
 ";
 
