@@ -28,6 +28,7 @@ function decoded(text: string): string {
   }
 }
 
+/** A page without a case here opens the dashboard, and nothing complains. */
 export function parseRoute(hash: string): Route {
   const [path = ""] = hash.replace(/^#?\/?/, "").split("?");
   const [first, second] = path.split("/");

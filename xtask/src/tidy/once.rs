@@ -8,8 +8,8 @@ use crate::repository::File;
 /// Statuses that are no failures.
 const SUCCESSES: [&str; 3] = ["OK", "CREATED", "ACCEPTED"];
 
-/// Modes whose names are no everyday words, and where they may stand: the table, and what is
-/// generated from it.
+/// Modes whose names are no everyday words (a new one is added here), and where they may stand: the
+/// table, and what is generated from it.
 const MODES: [&str; 2] = ["least-loaded", "power-of-two"];
 const MODE_TABLE: &str = "crates/serve/router/src/mode/spec.rs";
 const MODES_OF_PAGES: &str = "ui/src/api/modes.ts";

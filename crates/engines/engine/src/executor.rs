@@ -17,7 +17,7 @@ use crate::block_pool::BlockId;
 
 /// Runs one forward pass: the only thing that differs between simulation and hardware.
 pub trait Executor: Send + 'static {
-    /// Constant for the executor's life.
+    /// Constant for the executor's life. The worker's card announces the same values.
     fn limits(&self) -> Limits;
 
     /// Computes every row of `batch`, and a continuation for each row that

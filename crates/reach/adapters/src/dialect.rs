@@ -3,8 +3,8 @@
 //! Each engine has a file of its own (`vllm`, `sglang`, `trtllm`, `openai`) with one [`Dialect`]:
 //! which fields a request may have, where cache events come from and in which format, how load
 //! and configuration are read, how the cache is cleared. The rest of the crate asks the dialect
-//! and never the [`EngineKind`](crate::EngineKind), so that a new engine is one file and one line in
-//! `EngineKind::dialect`. A struct and not a trait: a missing field does not compile, and
+//! and never the [`EngineKind`](crate::EngineKind), so that a new engine is one file and its lines
+//! in `kind.rs`. A struct and not a trait: a missing field does not compile, and
 //! there is no default that a new engine could inherit unnoticed.
 
 use contract::GenerateRequest;

@@ -16,6 +16,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
+    /// The kinds that an operator can name. The compiler does not notice if one is absent.
     pub const ALL: [Self; 4] = [Self::Vllm, Self::Sglang, Self::Trtllm, Self::Openai];
 
     pub const fn as_str(self) -> &'static str {

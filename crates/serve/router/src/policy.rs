@@ -237,7 +237,8 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// In one word, for counting. An interface: dashboards ask for these.
+    /// In one word, for counting. An interface: dashboards ask for these, and
+    /// `docs/observability.md` lists them.
     pub fn name(&self) -> &'static str {
         match self {
             Self::NextInCycle => "next_in_cycle",

@@ -49,7 +49,8 @@ const fn term(key: &'static str, label: &'static str, about: &'static str) -> Co
     CostTerm { key, label, about }
 }
 
-/// All modes, in the order in which they are listed. The first is the default.
+/// All modes, in the order in which they are listed, which is that of [`ModeName`]'s variants. The
+/// first is the default.
 pub const MODES: [ModeSpec; 6] = [
     ModeSpec {
         mode: ModeName::Kv,
