@@ -105,6 +105,13 @@ impl BlockHash {
     }
 }
 
+/// A reusable block: both hashes, so that either end can check the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredBlock {
+    pub hash: BlockHash,
+    pub local: LocalHash,
+}
+
 /// Sequence hashes of all full blocks of `tokens`.
 pub fn block_chain(tokens: &[u32], block_size: usize, seed: HashSeed) -> Vec<BlockHash> {
     block_chain_ahead(tokens, block_size, 0, seed)

@@ -4,9 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::block::{BlockHash, HashSeed, LocalHash, block_chain_ahead};
-use crate::generate::TokenId;
-use crate::kv_event::StoredBlock;
+use crate::block::{BlockHash, HashSeed, LocalHash, StoredBlock, block_chain_ahead};
 
 /// How a text is divided into blocks and how they are hashed. A router and its workers must
 /// agree.
@@ -28,13 +26,13 @@ impl BlockFormat {
     }
 
     /// Hashes of the full blocks of a text.
-    pub fn chain(self, tokens: &[TokenId], seed: HashSeed) -> Vec<BlockHash> {
+    pub fn chain(self, tokens: &[u32], seed: HashSeed) -> Vec<BlockHash> {
         let Self { size, hashing } = self;
         block_chain_ahead(tokens, size as usize, hashing.lookahead as usize, seed)
     }
 
     /// The full blocks of a text, as events report them.
-    pub fn stored_chain(self, tokens: &[TokenId], seed: HashSeed) -> Vec<StoredBlock> {
+    pub fn stored_chain(self, tokens: &[u32], seed: HashSeed) -> Vec<StoredBlock> {
         let (size, lookahead) = (self.size as usize, self.hashing.lookahead as usize);
         let mut chain = Vec::with_capacity(tokens.len() / size);
         let mut parent = None;
@@ -87,7 +85,7 @@ mod tests {
 
     #[test]
     fn stored_blocks_have_the_hashes_of_the_chain() {
-        let tokens: Vec<TokenId> = (0..50).collect();
+        let tokens: Vec<u32> = (0..50).collect();
         for lookahead in [0, 1] {
             let hashing = Hashing {
                 lookahead,

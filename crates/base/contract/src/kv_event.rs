@@ -4,7 +4,7 @@
 //! receiver that sees a gap or a new epoch asks the worker for a [`KvSnapshot`] and goes
 //! on from its sequence number. Applying an event twice is harmless.
 
-use crate::block::{BlockHash, LocalHash};
+use crate::block::{BlockHash, StoredBlock};
 use crate::worker::{FrontendId, FrontendLoad, Lease, WorkerId, WorkerStatus};
 
 /// One change of a worker's reusable blocks.
@@ -19,13 +19,6 @@ pub enum KvEvent {
     Removed { blocks: Vec<BlockHash> },
     /// The worker holds nothing any more.
     Cleared,
-}
-
-/// A reusable block: both hashes, so that either end can check the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoredBlock {
-    pub hash: BlockHash,
-    pub local: LocalHash,
 }
 
 /// Events of one engine step.

@@ -31,14 +31,16 @@ pub mod visitors;
 pub mod worker;
 
 pub use access::{Access, Denied};
-pub use block::{BlockHash, HASH_VERSION, HashSeed, LocalHash, block_chain, block_chain_ahead};
+pub use block::{
+    BlockHash, HASH_VERSION, HashSeed, LocalHash, StoredBlock, block_chain, block_chain_ahead,
+};
 pub use block_format::{BlockFormat, Hashing};
 pub use cause::error_chain;
 pub use generate::{
     FinishReason, GenerateRequest, LinkError, OutputLimits, Penalties, RequestId,
     RequestSpeculation, Sampling, Started, TokenChunk, TokenId, TokenLogprob,
 };
-pub use kv_event::{FeedMessage, KvBatch, KvEvent, KvSnapshot, StoredBlock};
+pub use kv_event::{FeedMessage, KvBatch, KvEvent, KvSnapshot};
 pub use moment::{Clock, Moment};
 pub use processors::Processors;
 pub use token_stream::{ChunkSource, TokenSender, TokenStream, token_stream};
