@@ -17,6 +17,9 @@ pub(super) struct Vocabulary {
     by_bytes: HashTable<TokenId>,
     /// The token of every single byte: each has one.
     by_byte: [TokenId; 256],
+    /// The tokens of two bytes, which every merge begins with; [`FIRST_UNUSED`] where there is
+    /// none.
+    by_pair: Box<[TokenId]>,
 }
 
 impl Vocabulary {
@@ -32,6 +35,7 @@ impl Vocabulary {
             bytes,
             by_bytes: HashTable::with_capacity(FIRST_UNUSED as usize),
             by_byte: [FIRST_UNUSED; 256],
+            by_pair: vec![FIRST_UNUSED; 1 << 16].into(),
         };
         let mut by_bytes = std::mem::take(&mut vocabulary.by_bytes);
         for id in 0..FIRST_UNUSED {
@@ -39,8 +43,10 @@ impl Vocabulary {
             by_bytes.insert_unique(xxh3_64(bytes), id, |&id| {
                 xxh3_64(vocabulary.token_bytes(id))
             });
-            if let &[byte] = bytes {
-                vocabulary.by_byte[usize::from(byte)] = id;
+            match *bytes {
+                [byte] => vocabulary.by_byte[usize::from(byte)] = id,
+                [first, second] => vocabulary.by_pair[pair(first, second)] = id,
+                _ => {}
             }
         }
         vocabulary.by_bytes = by_bytes;
@@ -55,6 +61,10 @@ impl Vocabulary {
 
     /// The token that stands for exactly these bytes.
     pub(super) fn token(&self, bytes: &[u8]) -> Option<TokenId> {
+        if let &[first, second] = bytes {
+            let id = self.by_pair[pair(first, second)];
+            return (id != FIRST_UNUSED).then_some(id);
+        }
         let same = |&id: &TokenId| self.token_bytes(id) == bytes;
         self.by_bytes.find(xxh3_64(bytes), same).copied()
     }
@@ -62,4 +72,8 @@ impl Vocabulary {
     pub(super) fn byte(&self, byte: u8) -> TokenId {
         self.by_byte[usize::from(byte)]
     }
+}
+
+fn pair(first: u8, second: u8) -> usize {
+    usize::from(u16::from_be_bytes([first, second]))
 }
