@@ -117,10 +117,13 @@ mod tests {
     #[test]
     fn a_long_word_merges_as_tiktoken_merges_it() {
         for word in ["a", "ab", "世", "=", "\u{0}", "'s", "аб"] {
-            let text = word.repeat(3_000);
-            let mut tokens = Vec::new();
-            Embedded::get().encode(&text, &mut tokens);
-            assert_eq!(tokens, o200k_base_singleton().encode_ordinary(&text));
+            // Around the length from which on words are merged in another way, and far beyond.
+            for times in (10..60).chain([3_000]) {
+                let text = word.repeat(times);
+                let mut tokens = Vec::new();
+                Embedded::get().encode(&text, &mut tokens);
+                assert_eq!(tokens, o200k_base_singleton().encode_ordinary(&text));
+            }
         }
     }
 }
