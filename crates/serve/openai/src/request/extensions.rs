@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::error::RequestError;
-use super::object::Glimpse;
+use super::object::{Glimpse, Shallow, name};
 use super::support::UnknownFields;
 
 /// What we read of `nvext`, and the salt that others write at the top level.
@@ -57,7 +57,7 @@ impl<'de> Deserialize<'de> for RawExtensions {
                 extensions.cache_salt = Some(salt).filter(|salt| !salt.is_empty());
             }
             _ => {
-                unknown.get_or_insert_with(|| key.to_owned());
+                unknown.get_or_insert_with(|| name(key));
             }
         }))?;
         Ok(Self {
@@ -120,7 +120,7 @@ impl<'de, F: FnMut(&str, Plain)> Visitor<'de> for MemberReader<F> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Plain, A::Error> {
         let mut texts = Vec::new();
-        while let Some(Element(text)) = list.next_element()? {
+        while let Some(Shallow(text)) = list.next_element()? {
             texts.extend(text.filter(|_| texts.len() < MAX_EXTRA_FIELDS));
         }
         Ok(Plain::Texts(texts))
@@ -135,58 +135,5 @@ impl<'de, F: FnMut(&str, Plain)> Visitor<'de> for MemberReader<F> {
             }
         }
         Ok(Plain::Other)
-    }
-}
-
-/// An element of a list: a text, or nothing of interest.
-struct Element(Option<String>);
-
-impl<'de> Deserialize<'de> for Element {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        struct Text;
-
-        impl<'de> Visitor<'de> for Text {
-            type Value = Element;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("anything")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Element, E> {
-                Ok(Element(Some(text.to_owned())))
-            }
-
-            fn visit_bool<E: Error>(self, _: bool) -> Result<Element, E> {
-                Ok(Element(None))
-            }
-
-            fn visit_i64<E: Error>(self, _: i64) -> Result<Element, E> {
-                Ok(Element(None))
-            }
-
-            fn visit_u64<E: Error>(self, _: u64) -> Result<Element, E> {
-                Ok(Element(None))
-            }
-
-            fn visit_f64<E: Error>(self, _: f64) -> Result<Element, E> {
-                Ok(Element(None))
-            }
-
-            fn visit_unit<E: Error>(self) -> Result<Element, E> {
-                Ok(Element(None))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Element, A::Error> {
-                while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Element(None))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Element, A::Error> {
-                while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Element(None))
-            }
-        }
-
-        source.deserialize_any(Text)
     }
 }

@@ -52,7 +52,7 @@ macro_rules! object {
                                 object.$field = members.next_value()?;
                                 continue;
                             })*
-                            object.others.push(&key, members.next_value()?);
+                            object.others.push(&key, members.next_value()?)?;
                         }
                         Ok(object)
                     }
@@ -106,11 +106,24 @@ pub(super) fn once<T, E: Error>(member: &Option<T>, key: &str) -> Result<(), E> 
 pub(super) struct Others(Vec<(String, Glimpse)>);
 
 impl Others {
-    /// `null` asks for nothing, whatever the member is.
-    pub(super) fn push(&mut self, name: &str, value: Glimpse) {
-        if value != Glimpse::Null {
-            self.0.push((name.to_owned(), value));
+    /// `null` asks for nothing, whatever the member is. Fails where there are too many: they
+    /// would take more memory than the body.
+    pub(super) fn push<E: Error>(&mut self, key: &str, value: Glimpse) -> Result<(), E> {
+        if self.0.len() == MOST_OTHERS {
+            return Err(E::custom(format_args!(
+                "more than {MOST_OTHERS} other fields"
+            )));
         }
+        if value != Glimpse::Null {
+            self.0.push((name(key), value));
+        }
+        Ok(())
+    }
+
+    /// Drops those that are not wanted.
+    pub(super) fn retain(&mut self, mut wanted: impl FnMut(&str, &Glimpse) -> bool) {
+        self.0.retain(|(name, value)| wanted(name, value));
+        self.0.shrink_to_fit();
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Glimpse)> {
@@ -137,10 +150,13 @@ pub(super) enum Glimpse {
     },
 }
 
+/// Members of one object that have no effect: more than all that are known.
+const MOST_OTHERS: usize = 64;
+
 /// Longer texts are no name of anything.
 const LONGEST_NAME: usize = 64;
 
-fn name(text: &str) -> String {
+pub(super) fn name(text: &str) -> String {
     text.chars().take(LONGEST_NAME).collect()
 }
 
@@ -217,7 +233,7 @@ impl<'de> Deserialize<'de> for Glimpse {
 
 /// A text, or nothing of interest. Does not look into lists and objects, so that a value of any
 /// depth costs no stack.
-struct Shallow(Option<String>);
+pub(super) struct Shallow(pub(super) Option<String>);
 
 impl<'de> Deserialize<'de> for Shallow {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {

@@ -333,6 +333,19 @@ pub(super) fn is_part_field(name: &str) -> bool {
     PART.iter().any(|field| field.name == name)
 }
 
+/// Keeps of a message's other fields the first that is refused and the first that is unknown, so
+/// that many messages take little memory until they are checked.
+pub(super) fn reduce(others: &mut Others) {
+    let (mut refused, mut unknown) = (false, false);
+    others.retain(
+        |name, value| match MESSAGE.iter().find(|field| field.name == name) {
+            Some(field) if field.neutral.allows(value) => false,
+            Some(_) => !std::mem::replace(&mut refused, true),
+            None => !std::mem::replace(&mut unknown, true),
+        },
+    );
+}
+
 /// Refuses what would be ignored.
 pub(super) fn check(
     others: &Others,

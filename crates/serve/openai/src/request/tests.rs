@@ -629,3 +629,25 @@ fn extensions_are_taken_where_they_are_as_expected() {
         assert_eq!(extensions.cache_salt.as_deref(), salt, "{nvext}");
     }
 }
+
+#[test]
+fn fields_without_an_effect_take_little_memory_and_no_long_answer() {
+    let many: Vec<String> = (0..100_000).map(|at| format!("\"a{at}\":1")).collect();
+    let body = format!(r#"{{"model":"m",{}}}"#, many.join(","));
+    for unknown in [UnknownFields::Refuse, UnknownFields::Ignore] {
+        let error = ChatRequest::parse(body.as_bytes(), unknown).unwrap_err();
+        assert!(
+            error.message.contains("more than 64 other fields"),
+            "{error}"
+        );
+    }
+    let long = "x".repeat(1 << 20);
+    for body in [
+        json!({ long.clone(): 1 }),
+        json!({ "nvext": { long.clone(): 1 } }),
+        json!({ "messages": [{ "role": "user", "content": "hi", long: 1 }] }),
+    ] {
+        let error = chat(body).unwrap_err();
+        assert!(error.message.len() < 300, "{} bytes", error.message.len());
+    }
+}

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::error::RequestError;
 use super::object::object;
-use super::support::{UnknownFields, is_part_field};
+use super::support::{self, UnknownFields, is_part_field};
 use super::{MAX_MESSAGES, MAX_PROMPTS};
 
 /// Stop strings in one request. OpenAI takes 4; engines in the field take more.
@@ -49,8 +49,9 @@ impl<'de> Deserialize<'de> for Messages {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Messages, A::Error> {
                 let mut all = Vec::new();
-                while let Some(message) = list.next_element()? {
+                while let Some(mut message) = list.next_element::<RawMessage>()? {
                     bound(all.len(), MAX_MESSAGES, "messages")?;
+                    support::reduce(&mut message.others);
                     all.push(message);
                 }
                 Ok(Messages(all))
