@@ -36,8 +36,13 @@ const GROUPS: [Group; 6] = [
             ),
             of(
                 "preprocess",
-                1,
+                2,
                 "text ⇄ tokens: template, tokenizer, limits, detokenising, stop strings",
+            ),
+            of(
+                "answer-parser",
+                0,
+                "splits an answer's text into reasoning, content and tool calls, as it streams",
             ),
             of(
                 "router",
@@ -51,7 +56,7 @@ const GROUPS: [Group; 6] = [
             ),
             of(
                 "frontend",
-                2,
+                3,
                 "the HTTP service: admit, prepare, route, dispatch, stream",
             ),
         ],
@@ -62,7 +67,7 @@ const GROUPS: [Group; 6] = [
         crates: &[
             of(
                 "engine",
-                1,
+                2,
                 "continuous batching, block pool, prefix reuse; the `Executor` trait; the simulator",
             ),
             of(
@@ -77,15 +82,15 @@ const GROUPS: [Group; 6] = [
             ),
             of(
                 "sampling",
-                1,
+                2,
                 "from distributions to tokens: draws, accepting drafts, n-gram drafts",
             ),
             of(
                 "llama",
-                2,
+                3,
                 "an executor that computes real models on the CPU",
             ),
-            of("worker", 2, "an engine that a frontend can reach"),
+            of("worker", 3, "an engine that a frontend can reach"),
         ],
     },
     Group {
@@ -155,10 +160,10 @@ const GROUPS: [Group; 6] = [
             ),
             of(
                 "testkit",
-                3,
+                4,
                 "tests only: a cluster in one process, on a paused clock",
             ),
-            of("chaos", 3, "tests only: faults in virtual time"),
+            of("chaos", 4, "tests only: faults in virtual time"),
         ],
     },
     Group {
@@ -169,6 +174,11 @@ const GROUPS: [Group; 6] = [
                 "contract",
                 0,
                 "the nouns that stages exchange: requests, chunks, blocks, events, worker cards",
+            ),
+            of(
+                "grammar",
+                1,
+                "constrained output: which tokens may come next",
             ),
             of(
                 "http-client",

@@ -49,8 +49,8 @@ fn a_crate_uses_lower_layers_only() {
             ),
         )],
         &[
-            "crates/serve/router/Cargo.toml:5: layer 1 may not use `engine` of layer 1; move what both need down",
-            "crates/serve/router/Cargo.toml:6: layer 1 may not use `frontend` of layer 2; move what both need down",
+            "crates/serve/router/Cargo.toml:5: layer 1 may not use `engine` of layer 2; move what both need down",
+            "crates/serve/router/Cargo.toml:6: layer 1 may not use `frontend` of layer 3; move what both need down",
         ],
     );
     check(

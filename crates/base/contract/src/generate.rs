@@ -7,6 +7,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::block::HashSeed;
+use crate::grammar::Grammar;
 use crate::worker::WorkerId;
 
 pub type TokenId = u32;
@@ -52,6 +53,8 @@ pub struct GenerateRequest {
     pub sampling: Sampling,
     /// How many alternatives to report per token; `None` for no log-probabilities.
     pub logprobs: Option<u8>,
+    /// The only answers allowed; `None` for any.
+    pub grammar: Option<Grammar>,
 }
 
 /// When to stop.
@@ -84,6 +87,8 @@ pub struct Sampling {
     /// Tokens less likely than this share of the likeliest are left out; 0 for none.
     pub min_p: f32,
     pub penalties: Penalties,
+    /// What is added to the logits of single tokens.
+    pub logit_bias: Arc<[(TokenId, f32)]>,
     /// Equal seeds give equal prompts equal answers, within one request too. Without one each
     /// prompt is drawn for on its own.
     pub seed: Option<u64>,
@@ -97,6 +102,7 @@ impl Default for Sampling {
             top_k: None,
             min_p: 0.0,
             penalties: Penalties::default(),
+            logit_bias: Arc::default(),
             seed: None,
         }
     }

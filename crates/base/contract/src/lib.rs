@@ -11,6 +11,7 @@
 //! | [`kv_event`] | events by which a worker reports its cache |
 //! | [`worker`] | what a worker is ([`WorkerCard`]) and how busy it is ([`WorkerStatus`]) |
 //! | [`generate`] | one request to a worker and the chunks that come back |
+//! | [`grammar`] | what an answer must look like |
 //! | [`token_stream`] | the channel those chunks travel through; dropping it cancels |
 //! | [`moment`] | time as a value, so that pure code never reads a clock |
 //! | [`processors`] | how much of its processors a machine had for itself |
@@ -22,6 +23,7 @@ pub mod block;
 pub mod block_format;
 pub mod cause;
 pub mod generate;
+pub mod grammar;
 pub mod kv_event;
 pub mod moment;
 pub mod processors;
@@ -40,6 +42,7 @@ pub use generate::{
     FinishReason, GenerateRequest, LinkError, OutputLimits, Penalties, RequestId,
     RequestSpeculation, Sampling, Started, TokenChunk, TokenId, TokenLogprob,
 };
+pub use grammar::Grammar;
 pub use kv_event::{FeedMessage, KvBatch, KvEvent, KvSnapshot};
 pub use moment::{Clock, Moment};
 pub use processors::Processors;

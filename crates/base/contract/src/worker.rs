@@ -64,6 +64,12 @@ pub struct WorkerCard {
     pub simulated: bool,
     /// Whether the engine can report log-probabilities.
     pub logprobs: bool,
+    /// Whether the engine can hold an answer to a [grammar](crate::Grammar).
+    #[serde(default)]
+    pub grammars: bool,
+    /// Whether the engine adds a bias to the logits of single tokens.
+    #[serde(default)]
+    pub logit_bias: bool,
     /// `none`, `draft-model` or `eagle3`.
     pub speculation: String,
 }

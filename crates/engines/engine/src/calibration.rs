@@ -251,5 +251,6 @@ fn request(tokens: &[TokenId]) -> GenerateRequest {
             ..Sampling::default()
         },
         logprobs: None,
+        grammar: None,
     }
 }

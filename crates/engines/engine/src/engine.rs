@@ -133,11 +133,11 @@ impl EngineHandle {
         }
         let (sender, stream) = token_stream(shared.worker);
         let arrival = shared.clock.now();
-        shared.inbox.push(Command::Generate(Submission {
+        shared.inbox.push(Command::Generate(Box::new(Submission {
             request,
             sender,
             arrival,
-        }))?;
+        })))?;
         shared.metrics.count_accepted();
         Ok(stream)
     }
@@ -218,7 +218,7 @@ impl<E: Executor> Task<E> {
         for command in commands.drain(..) {
             match command {
                 Command::Generate(submission) => {
-                    if self.scheduler.submit(submission).is_err() {
+                    if self.scheduler.submit(*submission).is_err() {
                         self.shared.metrics.count_refused();
                     }
                 }
@@ -328,7 +328,8 @@ impl<E: Executor> Task<E> {
             .metrics
             .count_interrupted(self.scheduler.fail_all(&interrupted));
         for command in self.shared.inbox.close() {
-            if let Command::Generate(Submission { sender, .. }) = command {
+            if let Command::Generate(submission) = command {
+                let Submission { sender, .. } = *submission;
                 sender.fail(interrupted.clone());
                 self.shared.metrics.count_interrupted(1);
             }

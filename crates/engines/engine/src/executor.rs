@@ -8,9 +8,11 @@
 //! block tables, so the simulator, which looks at a few numbers of each row, pays almost
 //! nothing for the parts that only a GPU needs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{GenerateRequest, LinkError, TokenId, TokenLogprob, WorkerId};
+use grammar::Vocabulary;
 use smallvec::SmallVec;
 
 use crate::block_pool::BlockId;
@@ -19,6 +21,12 @@ use crate::block_pool::BlockId;
 pub trait Executor: Send + 'static {
     /// Constant for the executor's life. The worker's card announces the same values.
     fn limits(&self) -> Limits;
+
+    /// For checking a request's grammar before it joins a batch; `None` where answers cannot be
+    /// constrained.
+    fn vocabulary(&self) -> Option<Arc<Vocabulary>> {
+        None
+    }
 
     /// Computes every row of `batch`, and a continuation for each row that
     /// [samples](Row::samples).

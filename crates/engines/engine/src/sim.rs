@@ -9,6 +9,7 @@
 //! implementation adds only the waiting.
 
 pub mod answers;
+mod constrained;
 mod profile;
 pub mod speculation;
 #[cfg(test)]
@@ -20,11 +21,13 @@ use std::time::Duration;
 
 use contract::random::mix;
 use contract::{GenerateRequest, HashSeed, LocalHash, TokenId};
+use grammar::{GrammarError, SlotMatchers, Vocabulary};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use self::answers::Answer;
 pub use self::answers::{AnswerBank, AnswerLength};
+use self::constrained::{ClosingTokens, NextToken};
 pub use self::profile::{
     ConstantError, DEFAULT_PROFILE, PUBLISHED_PROFILE, Profile, ProfileError, ProfileFault,
 };
@@ -32,11 +35,14 @@ pub use self::speculation::Speculation;
 use self::timing::StepLoad;
 pub use self::timing::{Sharing, Timing};
 use crate::executor::{
-    Batch, Executor, ExecutorError, Limits, Row, RowOutput, SequenceId, StepOutput,
+    Batch, Executor, ExecutorError, FailedRow, Limits, Row, RowOutput, SequenceId, StepOutput,
 };
 
 /// Separates the draws for speculation from those for answers.
 const SPECULATION_DRAWS: u64 = 0x5bec;
+
+/// Separates the draws of constrained answers from all others.
+const GRAMMAR_DRAWS: u64 = 0x96a3;
 
 /// A GPU worker that exists only in its timing.
 #[derive(Debug)]
@@ -49,6 +55,8 @@ pub struct SimExecutor {
     seed: u64,
     /// The answer that the sequence in each slot is getting.
     slots: Vec<Option<Speaking>>,
+    matchers: SlotMatchers,
+    closing: ClosingTokens,
     /// How late the last timer rang.
     late: Duration,
 }
@@ -71,16 +79,35 @@ impl SimExecutor {
             bank,
             seed,
             slots: (0..profile.slots).map(|_| None).collect(),
+            matchers: SlotMatchers::default(),
+            closing: ClosingTokens::default(),
             late: Duration::ZERO,
         }
+    }
+
+    /// Constrains answers to the grammars of their requests.
+    #[must_use]
+    pub fn with_vocabulary(mut self, vocabulary: Arc<Vocabulary>) -> Self {
+        self.matchers = SlotMatchers::new(Some(Arc::clone(&vocabulary)));
+        self.closing = ClosingTokens::new(vocabulary);
+        self
     }
 
     /// One step: how long it takes and what comes out.
     pub fn simulate(&mut self, batch: &Batch<'_>) -> (Duration, StepOutput) {
         let load = StepLoad::of(batch);
+        let mut failed = Vec::new();
+        let mut rows = Vec::with_capacity(batch.rows.len());
+        for (index, row) in batch.rows.iter().enumerate() {
+            rows.push(self.speak(row).unwrap_or_else(|error| {
+                let detail = error.to_string();
+                failed.push(FailedRow { row: index, detail });
+                RowOutput::default()
+            }));
+        }
         let output = StepOutput {
-            rows: batch.rows.iter().map(|row| self.speak(row)).collect(),
-            failed: Vec::new(),
+            rows,
+            failed,
             draft_time: self.timing.draft(&load),
             catch_up_time: Duration::ZERO,
             forward_time: self.timing.forward(&load),
@@ -88,9 +115,9 @@ impl SimExecutor {
         (self.timing.step(&load), output)
     }
 
-    fn speak(&mut self, row: &Row<'_>) -> RowOutput {
+    fn speak(&mut self, row: &Row<'_>) -> Result<RowOutput, GrammarError> {
         if !row.samples() {
-            return RowOutput::default();
+            return Ok(RowOutput::default());
         }
         let speaking = match &mut self.slots[row.slot] {
             Some(speaking) if speaking.sequence == row.sequence => speaking,
@@ -111,19 +138,37 @@ impl SimExecutor {
         let accepted = self.speculation.accepted(row.drafts, |draft| {
             mix(draws, speaking.stream, (position + draft) as u64)
         });
+        let answer = &row.tokens[row.request.prompt.len()..];
+        let sequence = row.sequence.0;
+        let mut follower = self
+            .matchers
+            .follow(row.slot, sequence, row.request, answer)?;
         let mut tokens = SmallVec::<[TokenId; 4]>::new();
         for position in position..=position + accepted {
-            let (token, last) = self.bank.token(&speaking.answer, row.request, position);
+            let (mut token, mut last) = self.bank.token(&speaking.answer, row.request, position);
+            if let Some(follower) = &mut follower {
+                let draw = mix(self.seed ^ GRAMMAR_DRAWS, speaking.stream, position as u64);
+                let limits = &row.request.limits;
+                let next = NextToken {
+                    wanted: token,
+                    ends: &limits.eos_tokens,
+                    draw,
+                    position,
+                };
+                token = self.closing.choose(follower.matcher(), &next)?;
+                follower.consume(token)?;
+                last = limits.may_stop(position) && limits.eos_tokens.contains(&token);
+            }
             tokens.push(token);
             if last {
                 break;
             }
         }
-        RowOutput {
+        Ok(RowOutput {
             tokens,
             logprobs: Vec::new(),
             drafted: row.drafts,
-        }
+        })
     }
 
     /// Waits out a step. Timers ring up to a millisecond late; what one step lost the next
@@ -148,6 +193,10 @@ const MAX_LATE: Duration = Duration::from_millis(2);
 impl Executor for SimExecutor {
     fn limits(&self) -> Limits {
         self.limits.clone()
+    }
+
+    fn vocabulary(&self) -> Option<Arc<Vocabulary>> {
+        self.matchers.vocabulary().cloned()
     }
 
     async fn step(&mut self, batch: &Batch<'_>) -> Result<StepOutput, ExecutorError> {

@@ -125,6 +125,7 @@ fn answer(
         speculation: source,
         drafts: fixed.unwrap_or(DRAFTS),
         adapts: fixed.is_none(),
+        vocabulary: None,
     };
     let mut executor = LlamaExecutor::new(weights, options).unwrap();
     let mut scheduler = Scheduler::new(WorkerId(0), executor.limits());
@@ -206,5 +207,6 @@ fn request(case: &Case) -> GenerateRequest {
             ..Sampling::default()
         },
         logprobs: None,
+        grammar: None,
     }
 }

@@ -8,12 +8,13 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use contract::{GenerateRequest, TokenId};
 use engine::executor::SequenceId;
 use engine::{Batch, Drafting, Executor, ExecutorError, Limits, StepOutput};
+use grammar::Vocabulary;
 use tokio::sync::oneshot;
 
 use self::steps::Steps;
@@ -65,6 +66,8 @@ pub struct ExecutorOptions {
     pub drafts: usize,
     /// Whether the scheduler asks for fewer where they do not pay.
     pub adapts: bool,
+    /// For constrained output; none without.
+    pub vocabulary: Option<Arc<Vocabulary>>,
 }
 
 /// A step on its way to the thread.
@@ -106,6 +109,7 @@ struct RowInput {
 #[derive(Debug)]
 pub struct LlamaExecutor {
     limits: Limits,
+    vocabulary: Option<Arc<Vocabulary>>,
     jobs: mpsc::Sender<Job>,
     /// Kept between steps for its memory.
     spare: StepInput,
@@ -148,6 +152,7 @@ impl LlamaExecutor {
             resident_bytes: model.weight_bytes() as u64,
             block_bytes: block_bytes as u64,
         };
+        let vocabulary = options.vocabulary.clone();
         let (jobs, inbox) = mpsc::channel::<Job>();
         let mut steps = Steps::new(model, &options)?;
         thread::Builder::new()
@@ -162,6 +167,7 @@ impl LlamaExecutor {
             .map_err(WeightsError::Threads)?;
         Ok(Self {
             limits,
+            vocabulary,
             jobs,
             spare: StepInput::default(),
         })
@@ -210,6 +216,10 @@ impl StepInput {
 impl Executor for LlamaExecutor {
     fn limits(&self) -> Limits {
         self.limits.clone()
+    }
+
+    fn vocabulary(&self) -> Option<Arc<Vocabulary>> {
+        self.vocabulary.clone()
     }
 
     async fn step(&mut self, batch: &Batch<'_>) -> Result<StepOutput, ExecutorError> {

@@ -1,6 +1,7 @@
 //! What all draws of one request have in common.
 
 use contract::{GenerateRequest, TokenId};
+use grammar::Mask;
 
 use crate::StepTokens;
 use crate::sampler::{Before, Draw};
@@ -25,8 +26,11 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// The draw after `accepted` drafts of this step.
-    pub fn draw(&self, accepted: &'a [TokenId]) -> Draw<'a> {
+    /// The draw after `accepted` drafts of this step, among the `allowed` tokens.
+    pub fn draw<'b>(&self, accepted: &'b [TokenId], allowed: Option<&'b Mask>) -> Draw<'b>
+    where
+        'a: 'b,
+    {
         let limits = &self.request.limits;
         let position = self.answer.len() + accepted.len();
         Draw {
@@ -38,12 +42,18 @@ impl<'a> RequestContext<'a> {
             } else {
                 &limits.eos_tokens
             },
+            allowed,
             before: Before {
                 prompt: &self.request.prompt,
                 said: self.answer,
                 accepted,
             },
         }
+    }
+
+    /// The answer before this step.
+    pub fn answer(&self) -> &'a [TokenId] {
+        self.answer
     }
 
     /// Without what follows the token that ends the answer.

@@ -17,10 +17,20 @@ pub mod sampler;
 mod tests;
 
 use contract::TokenId;
+use grammar::GrammarError;
 use smallvec::SmallVec;
 
 pub use context::RequestContext;
 pub use sampler::{NotFinite, Sampler, log_probabilities};
+
+/// Why no token could be drawn.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DrawError {
+    #[error(transparent)]
+    NotFinite(#[from] NotFinite),
+    #[error("the answer cannot follow its grammar: {0}")]
+    Grammar(#[from] GrammarError),
+}
 
 /// The tokens of one step of one request.
 pub type StepTokens = SmallVec<[TokenId; 4]>;

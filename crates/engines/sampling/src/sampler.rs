@@ -12,6 +12,7 @@ mod tests;
 
 use contract::random::{mix, unit};
 use contract::{Penalties, Sampling, TokenId, TokenLogprob};
+use grammar::Mask;
 
 /// Separates these draws from others with the same seed.
 const DRAWS: u64 = 0x5a3e;
@@ -32,6 +33,8 @@ pub struct Draw<'a> {
     pub position: usize,
     /// Tokens that must not come.
     pub forbidden: &'a [TokenId],
+    /// The only tokens that may come, where the answer has a grammar.
+    pub allowed: Option<&'a Mask>,
     pub before: Before<'a>,
 }
 
@@ -63,13 +66,24 @@ pub struct Sampler {
 
 impl Sampler {
     pub fn draw(&mut self, logits: &[f32], draw: Draw<'_>) -> Result<TokenId, NotFinite> {
-        let as_they_are = draw.forbidden.is_empty() && draw.sampling.penalties.are_none();
+        let as_they_are = draw.forbidden.is_empty()
+            && draw.allowed.is_none()
+            && draw.sampling.logit_bias.is_empty()
+            && draw.sampling.penalties.are_none();
         let logits = if as_they_are {
             logits
         } else {
             self.scratch.clear();
             self.scratch.extend_from_slice(logits);
             self.penalise(&draw.sampling.penalties, draw.before);
+            for (token, bias) in &*draw.sampling.logit_bias {
+                if let Some(logit) = self.scratch.get_mut(*token as usize) {
+                    *logit += bias;
+                }
+            }
+            if let Some(allowed) = draw.allowed {
+                allowed.apply(&mut self.scratch);
+            }
             for token in draw.forbidden {
                 if let Some(logit) = self.scratch.get_mut(*token as usize) {
                     *logit = f32::NEG_INFINITY;

@@ -43,6 +43,7 @@ fn speak(
         let step = accept(&drafts, |index| {
             let before = if index == 0 { last } else { drafts[index - 1] };
             let draw = Draw {
+                allowed: None,
                 sampling: &warm,
                 seed,
                 position: start + index,

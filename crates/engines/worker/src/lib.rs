@@ -13,8 +13,12 @@
 
 use std::sync::Arc;
 
-use contract::{Clock, GenerateRequest, KvSnapshot, TokenStream, WorkerCard, WorkerStatus};
+use contract::{
+    Clock, GenerateRequest, Grammar, KvSnapshot, LinkError, TokenStream, WorkerCard, WorkerId,
+    WorkerStatus,
+};
 use engine::{Engine, EngineHandle, EngineMetrics, Executor, Wiring};
+use grammar::Vocabulary;
 use telemetry::Registry;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -59,12 +63,15 @@ impl Worker {
             metrics: metrics.clone(),
             feed: Box::new(move |message| publisher.publish(message)),
         };
+        let vocabulary = executor.vocabulary();
         let engine = Engine::spawn(executor, wiring, &tasks, stop.clone());
         tasks.close();
         let member = Member {
             card: card.clone(),
             link: Arc::new(LocalLink {
+                worker: card.id,
                 engine: engine.clone(),
+                vocabulary,
             }),
             feed,
             warm: false,
@@ -109,12 +116,38 @@ impl Worker {
 /// The link to an engine in the same process.
 #[derive(Debug)]
 struct LocalLink {
+    worker: WorkerId,
     engine: EngineHandle,
+    vocabulary: Option<Arc<Vocabulary>>,
+}
+
+impl LocalLink {
+    /// Compiles a request's grammar away from the engine's threads: others wait there. The engine
+    /// finds it compiled.
+    async fn compile(&self, grammar: Grammar) -> Result<(), LinkError> {
+        let refused = |detail: String| LinkError::Refused {
+            worker: self.worker,
+            detail,
+        };
+        let Some(vocabulary) = self.vocabulary.clone() else {
+            return Err(refused("it has no constrained output".to_owned()));
+        };
+        let compiling = tokio::task::spawn_blocking(move || vocabulary.compile(&grammar));
+        match compiling.await {
+            Ok(compiled) => compiled.map_err(|error| refused(format!("the grammar: {error}"))),
+            Err(_) => Err(refused("the grammar could not be compiled".to_owned())),
+        }
+    }
 }
 
 impl WorkerLink for LocalLink {
     fn generate(&self, request: GenerateRequest) -> LinkFuture<'_, TokenStream> {
-        Box::pin(async { self.engine.generate(request) })
+        Box::pin(async {
+            if let Some(grammar) = &request.grammar {
+                self.compile(grammar.clone()).await?;
+            }
+            self.engine.generate(request)
+        })
     }
 
     fn snapshot(&self) -> LinkFuture<'_, KvSnapshot> {
@@ -130,7 +163,7 @@ impl WorkerLink for LocalLink {
 mod tests {
     use std::sync::Arc;
 
-    use contract::{HashSeed, OutputLimits, RequestId, Sampling, WorkerId};
+    use contract::{HashSeed, OutputLimits, RequestId, Sampling};
     use engine::sim::Profile;
     use engine::{Batch, ExecutorError, Limits, StepOutput};
 
@@ -181,6 +214,7 @@ mod tests {
             },
             sampling: Sampling::default(),
             logprobs: None,
+            grammar: None,
         };
         let mut stream = member.link.generate(request).await.unwrap();
         let error = stream.next().await.unwrap().unwrap_err();

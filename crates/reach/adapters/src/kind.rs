@@ -16,8 +16,31 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// The kinds that an operator can name. The compiler does not notice if one is absent.
-    pub const ALL: [Self; 4] = [Self::Vllm, Self::Sglang, Self::Trtllm, Self::Openai];
+    /// The kinds that an operator can name: the chain of [`next`](Self::next), which the compiler
+    /// keeps whole.
+    pub const ALL: [Self; 4] = {
+        let mut all = [Self::FIRST; 4];
+        let mut index = 0;
+        let mut kind = Some(Self::FIRST);
+        while let Some(one) = kind {
+            all[index] = one;
+            index += 1;
+            kind = one.next();
+        }
+        assert!(index == all.len(), "a kind is missing");
+        all
+    };
+
+    const FIRST: Self = Self::Vllm;
+
+    const fn next(self) -> Option<Self> {
+        match self {
+            Self::Vllm => Some(Self::Sglang),
+            Self::Sglang => Some(Self::Trtllm),
+            Self::Trtllm => Some(Self::Openai),
+            Self::Openai => None,
+        }
+    }
 
     pub const fn as_str(self) -> &'static str {
         self.dialect().name

@@ -393,6 +393,8 @@ impl Supervisor {
             simulated: false,
             logprobs: self.dialect().logprobs,
             speculation: "none".to_owned(),
+            grammars: false,
+            logit_bias: false,
         }
     }
 }

@@ -96,6 +96,8 @@ pub(crate) fn worker_card(
             "none"
         }
         .to_owned(),
+        grammars: false,
+        logit_bias: false,
     })
 }
 

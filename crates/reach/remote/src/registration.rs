@@ -122,6 +122,8 @@ pub(crate) mod tests {
                 simulated: true,
                 logprobs: false,
                 speculation: "none".to_owned(),
+                grammars: false,
+                logit_bias: false,
             },
             epoch: 5,
             address: "http://127.0.0.1:7000".to_owned(),

@@ -84,6 +84,7 @@ fn request(prompt: usize, answered: &[u32]) -> GenerateRequest {
         },
         sampling: Sampling::default(),
         logprobs: None,
+        grammar: None,
     }
 }
 
@@ -106,6 +107,8 @@ fn card() -> WorkerCard {
         simulated: true,
         logprobs: false,
         speculation: "none".to_owned(),
+        grammars: false,
+        logit_bias: false,
     }
 }
 

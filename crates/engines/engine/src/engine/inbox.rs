@@ -13,7 +13,7 @@ use crate::scheduler::Submission;
 
 #[derive(Debug)]
 pub(super) enum Command {
-    Generate(Submission),
+    Generate(Box<Submission>),
     Snapshot(oneshot::Sender<KvSnapshot>),
     Reset(oneshot::Sender<()>),
 }

@@ -87,6 +87,7 @@ fn request(prompt_tokens: u32, max_tokens: u32) -> GenerateRequest {
         },
         sampling: Sampling::default(),
         logprobs: None,
+        grammar: None,
     }
 }
 

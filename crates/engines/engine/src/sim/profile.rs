@@ -224,6 +224,8 @@ impl Profile {
             simulated: true,
             logprobs: false,
             speculation: self.speculation.method.as_str().to_owned(),
+            grammars: false,
+            logit_bias: false,
         }
     }
 

@@ -35,6 +35,7 @@ fn request(prompt: &[TokenId]) -> GenerateRequest {
         },
         sampling: Sampling::default(),
         logprobs: None,
+        grammar: None,
     }
 }
 

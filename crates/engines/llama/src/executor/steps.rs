@@ -5,7 +5,8 @@ use std::time::Duration;
 use contract::{Clock, TokenId};
 use engine::StepOutput;
 use engine::executor::{FailedRow, RowOutput};
-use sampling::{NotFinite, RequestContext, Sampler, accept, log_probabilities};
+use grammar::SlotMatchers;
+use sampling::{DrawError, RequestContext, Sampler, accept, log_probabilities};
 
 use super::drafting::{Drafter, StepTokens};
 use super::{ExecutorOptions, StepInput};
@@ -18,6 +19,7 @@ pub(super) struct Steps {
     clock: Clock,
     plan: Plan,
     sampler: Sampler,
+    matchers: SlotMatchers,
     drafter: Drafter,
     /// For each row of the step.
     drafts: Vec<Vec<TokenId>>,
@@ -30,6 +32,7 @@ impl Steps {
             clock: Clock::start(),
             plan: Plan::new(options.model.block_size),
             sampler: Sampler::default(),
+            matchers: SlotMatchers::new(options.vocabulary.clone()),
             drafter: Drafter::new(&options.speculation, options)?,
             drafts: Vec::new(),
             said: Vec::new(),
@@ -78,7 +81,7 @@ impl Steps {
         self.drafter.draft(input, &self.model, &mut self.drafts)
     }
 
-    /// Draws for each row that says something. One whose numbers are not finite fails alone.
+    /// Draws for each row that says something. One that cannot be drawn for fails alone.
     fn draw(&mut self, input: &StepInput) -> StepOutput {
         let (mut first, mut failed) = (0, Vec::new());
         self.said.clear();
@@ -91,12 +94,26 @@ impl Steps {
             };
             let context = RequestContext::new(request, input.tokens_of(row));
             let (model, sampler) = (&self.model, &mut self.sampler);
-            let drawn = accept(drafts, |index| {
-                sampler.draw(model.logits(first + index), context.draw(&drafts[..index]))
+            let follower =
+                self.matchers
+                    .follow(row.slot, row.sequence.0, request, context.answer());
+            let drawn = follower.map_err(DrawError::from).and_then(|mut follower| {
+                accept(drafts, |index| {
+                    let mask = match &mut follower {
+                        Some(follower) => Some(follower.matcher().mask()?),
+                        None => None,
+                    };
+                    let draw = context.draw(&drafts[..index], mask.as_ref());
+                    let token = sampler.draw(model.logits(first + index), draw)?;
+                    if let Some(follower) = &mut follower {
+                        follower.consume(token)?;
+                    }
+                    Ok(token)
+                })
             });
             let tokens = match drawn {
                 Ok(tokens) => tokens,
-                Err(error @ NotFinite) => {
+                Err(error) => {
                     first += 1 + drafts.len();
                     let detail = error.to_string();
                     failed.push(FailedRow { row: index, detail });

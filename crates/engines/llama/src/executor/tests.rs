@@ -58,6 +58,7 @@ fn options(speculation: DraftSource, blocks: usize, step_tokens: usize) -> Execu
         speculation,
         drafts: 4,
         adapts: true,
+        vocabulary: None,
     }
 }
 
@@ -76,6 +77,7 @@ fn request(prompt: &[TokenId], tokens: u32, sampling: Sampling) -> GenerateReque
         },
         sampling,
         logprobs: None,
+        grammar: None,
     }
 }
 
@@ -149,6 +151,7 @@ fn warm(seed: u64) -> Sampling {
             repetition: 1.1,
         },
         seed: Some(seed),
+        logit_bias: Arc::default(),
     }
 }
 

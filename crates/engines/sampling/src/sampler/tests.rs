@@ -16,6 +16,7 @@ fn sampling(temperature: f32, top_p: f32, top_k: Option<u32>) -> Sampling {
 
 fn draw(sampling: &Sampling, seed: u64, position: usize) -> Draw<'_> {
     Draw {
+        allowed: None,
         sampling,
         seed,
         position,

@@ -30,6 +30,7 @@ fn request() -> GenerateRequest {
             ..Sampling::default()
         },
         logprobs: None,
+        grammar: None,
     }
 }
 

@@ -117,6 +117,7 @@ pub(crate) fn request(prompt: &[u32], max_tokens: u32) -> GenerateRequest {
         },
         sampling: Sampling::default(),
         logprobs: None,
+        grammar: None,
     }
 }
 
@@ -185,6 +186,11 @@ impl Service {
             max_queue_wait: None,
             trust_priority: false,
             unknown_fields: UnknownFields::Refuse,
+            normalize_agents: true,
+            stored_responses: frontend::StoreLimits {
+                entries: 100,
+                bytes: 1 << 20,
+            },
             access: Access::Open,
             api_keys: None,
             blocks: BlockFormat::new(BLOCK),

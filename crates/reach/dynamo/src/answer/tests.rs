@@ -25,6 +25,7 @@ fn request(max_tokens: u32) -> GenerateRequest {
         },
         sampling: Sampling::default(),
         logprobs: None,
+        grammar: None,
     }
 }
 

@@ -225,5 +225,6 @@ pub(crate) fn request(prompt: &[u32], max_tokens: u32) -> GenerateRequest {
         },
         sampling: Sampling::default(),
         logprobs: None,
+        grammar: None,
     }
 }

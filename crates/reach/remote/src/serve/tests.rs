@@ -54,6 +54,8 @@ fn card() -> WorkerCard {
         simulated: true,
         logprobs: false,
         speculation: "none".to_owned(),
+        grammars: false,
+        logit_bias: false,
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{
-    DRAFT_POSITIONS, FinishReason, FrontendLoad, GenerateRequest, HashSeed, LinkError,
+    DRAFT_POSITIONS, FinishReason, FrontendLoad, GenerateRequest, Grammar, HashSeed, LinkError,
     OutputLimits, Penalties, PositionCounts, RequestId, RequestSpeculation, Sampling,
     SpeculationCounts, Started, TokenChunk, TokenLogprob, WorkerId, WorkerStatus,
 };
@@ -39,6 +39,26 @@ pub fn to_request(request: &GenerateRequest, frontend: u64) -> wire::GenerateReq
         presence_penalty: request.sampling.penalties.presence,
         frequency_penalty: request.sampling.penalties.frequency,
         repetition_penalty: Some(request.sampling.penalties.repetition),
+        biased_tokens: request
+            .sampling
+            .logit_bias
+            .iter()
+            .map(|(token, _)| *token)
+            .collect(),
+        biases: request
+            .sampling
+            .logit_bias
+            .iter()
+            .map(|(_, bias)| *bias)
+            .collect(),
+        grammar: request.grammar.as_ref().map(|grammar| {
+            let source = grammar.source().to_owned();
+            match grammar {
+                Grammar::JsonSchema(_) => wire::generate_request::Grammar::JsonSchema(source),
+                Grammar::Regex(_) => wire::generate_request::Grammar::Regex(source),
+                Grammar::Lark(_) => wire::generate_request::Grammar::Lark(source),
+            }
+        }),
     }
 }
 
@@ -80,6 +100,11 @@ pub fn from_request(request: wire::GenerateRequest) -> Result<GenerateRequest, S
     let Ok(logprobs) = request.logprobs.map(u8::try_from).transpose() else {
         return refuse("logprobs");
     };
+    let biases = request.biases.iter();
+    if request.biased_tokens.len() != biases.len() || !biases.clone().all(|bias| bias.is_finite()) {
+        return refuse("biases");
+    }
+    let logit_bias = request.biased_tokens.iter().copied().zip(biases.copied());
     Ok(GenerateRequest {
         id: RequestId::new(&request.id),
         nonce: request.nonce,
@@ -98,10 +123,20 @@ pub fn from_request(request: wire::GenerateRequest) -> Result<GenerateRequest, S
             top_k: request.top_k,
             min_p: request.min_p,
             penalties,
+            logit_bias: logit_bias.collect(),
             seed: request.seed,
         },
         logprobs,
+        grammar: request.grammar.map(from_grammar),
     })
+}
+
+fn from_grammar(grammar: wire::generate_request::Grammar) -> Grammar {
+    match grammar {
+        wire::generate_request::Grammar::JsonSchema(source) => Grammar::JsonSchema(source.into()),
+        wire::generate_request::Grammar::Regex(source) => Grammar::Regex(source.into()),
+        wire::generate_request::Grammar::Lark(source) => Grammar::Lark(source.into()),
+    }
 }
 
 fn nanos(duration: Duration) -> u64 {

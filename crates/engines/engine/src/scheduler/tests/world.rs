@@ -48,6 +48,7 @@ pub(super) fn request(prompt: &[TokenId], max_tokens: u32) -> GenerateRequest {
         },
         sampling: Sampling::default(),
         logprobs: None,
+        grammar: None,
     }
 }
 

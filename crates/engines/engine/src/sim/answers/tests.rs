@@ -28,6 +28,7 @@ fn request(prompt: &[TokenId]) -> GenerateRequest {
         },
         sampling: Sampling::default(),
         logprobs: None,
+        grammar: None,
     }
 }
 

@@ -33,6 +33,7 @@ fn generate_request() -> GenerateRequest {
             ..Sampling::default()
         },
         logprobs: Some(3),
+        grammar: None,
     }
 }
 

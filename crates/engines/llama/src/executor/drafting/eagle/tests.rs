@@ -43,6 +43,7 @@ impl Pair {
             speculation: DraftSource::None,
             drafts: 4,
             adapts: true,
+            vocabulary: None,
         };
         Self {
             drafter: EagleDrafter::new(&head, &options).unwrap(),
