@@ -10,26 +10,31 @@
 //! |---|---|
 //! | [`request`] | both request bodies, their checks and [`RequestError`] |
 //! | [`response`] | both answers, models, usage, log-probabilities, errors |
+//! | [`responses`] | the Responses API: its requests, answers, events and stored conversations |
 //! | [`routing`] | why a request went where it went |
+//! | [`messages`] | Anthropic's Messages API over the same types |
 //! | [`sse`] | the fast writer for the events of a streamed answer |
 //! | [`openapi`] | the description of the whole HTTP interface |
 
 pub mod event_reader;
+pub mod messages;
 pub mod openapi;
 pub mod request;
 pub mod response;
+pub mod responses;
 pub mod routing;
 pub mod sse;
 
 pub use request::{
-    ChatRequest, CompletionRequest, Extensions, GenerationOptions, Message, Prompt, RequestError,
-    RequestErrorKind, Role, UnknownFields,
+    ChatRequest, CompletionRequest, Extensions, GenerationOptions, JsonText, Message,
+    OutputConstraint, OutputFormat, Prompt, ReasoningEffort, RequestError, RequestErrorKind, Role,
+    Tool, ToolCall, ToolChoice, UnknownFields,
 };
 pub use response::{
-    ChatChoice, ChatChunkChoice, ChatCompletion, ChatCompletionChunk, ChatDelta, ChatLogprobs,
-    ChatMessage, ChatTokenLogprob, Completion, CompletionChoice, CompletionLogprobs, ErrorBody,
-    ErrorDetail, FinishReason, Model, ModelList, ObjectKind, PromptTokensDetails, TopLogprob,
-    Usage,
+    CallDelta, CallMade, ChatChoice, ChatChunkChoice, ChatCompletion, ChatCompletionChunk,
+    ChatDelta, ChatLogprobs, ChatMessage, ChatTokenLogprob, Completion, CompletionChoice,
+    CompletionLogprobs, ErrorBody, ErrorDetail, FinishReason, FunctionCalled, FunctionDelta, Model,
+    ModelList, ObjectKind, PromptTokensDetails, TopLogprob, Usage,
 };
 pub use routing::{Routing, RoutingCandidate};
-pub use sse::{Delta, EventWriter, Logprobs};
+pub use sse::{Delta, EventWriter, Logprobs, Said};

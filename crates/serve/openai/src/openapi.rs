@@ -5,7 +5,9 @@
 //! serialise is what the schemas list. Paths that the frontend alone knows (router, workers,
 //! decisions) are described here too: one interface, one document.
 
+mod agents;
 mod schemas;
+mod workers;
 
 #[cfg(test)]
 mod tests;
@@ -51,7 +53,7 @@ fn generation_paths() -> Value {
                 summary: "Answers a conversation",
                 request: "ChatRequest",
                 whole: "ChatCompletion",
-                event: "ChatCompletionChunk",
+                event: "a ChatCompletionChunk",
             })
         },
         "/v1/completions": {
@@ -60,13 +62,43 @@ fn generation_paths() -> Value {
                 summary: "Continues one or more prompts",
                 request: "CompletionRequest",
                 whole: "Completion",
-                event: "Completion",
+                event: "a Completion",
             })
-        }
+        },
+        "/v1/responses": {
+            "post": generation(&Generation {
+                id: "createResponse",
+                summary: "Answers a conversation, as OpenAI's Responses API has it",
+                request: "ResponsesRequest",
+                whole: "Response",
+                event: "an event of the Responses API",
+            })
+        },
+        "/v1/messages": {
+            "post": generation(&Generation {
+                id: "createMessage",
+                summary: "Answers a conversation, as Anthropic's Messages API has it",
+                request: "MessagesRequest",
+                whole: "MessagesResponse",
+                event: "an event of the Messages API",
+            })
+        },
+        "/v1/messages/count_tokens": { "post": count_tokens() },
     })
 }
 
-/// What differs between the two ways to ask for text; types by the names of their schemas.
+fn count_tokens() -> Value {
+    let mut count = operation(
+        "countTokens",
+        "Counts the tokens of a Messages request",
+        &[400, 401, 404, 413, 415, 429, 503],
+    );
+    count["requestBody"] = body("MessagesRequest");
+    count["responses"]["200"] = json_answer("The count", "CountTokensResponse");
+    count
+}
+
+/// What differs between the ways to ask for text; types by the names of their schemas.
 struct Generation {
     id: &'static str,
     summary: &'static str,
@@ -90,14 +122,14 @@ fn generation(of: &Generation) -> Value {
     ]);
     operation["requestBody"] = body(of.request);
     operation["responses"]["200"] = json!({
-        "description": "The answer: whole, or as server-sent events that end with `[DONE]`",
+        "description": "The answer: whole, or as server-sent events",
         "headers": { "X-Request-ID": { "schema": { "type": "string" } } },
         "content": {
             "application/json": { "schema": reference(whole) },
             "text/event-stream": {
                 "schema": {
                     "type": "string",
-                    "description": format!("each `data:` line holds a {event}"),
+                    "description": format!("each `data:` line holds {event}"),
                 }
             }
         }
@@ -238,4 +270,11 @@ fn path_parameter(name: &str, kind: &str) -> Value {
 
 fn reference(schema: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{schema}") })
+}
+
+fn fields(kind: &str, names: &[&str]) -> Map<String, Value> {
+    names
+        .iter()
+        .map(|&name| (name.to_owned(), json!({ "type": kind })))
+        .collect()
 }

@@ -20,12 +20,15 @@
 //! the frontend.
 
 mod error;
-mod extensions;
+pub(crate) mod extensions;
 mod fields;
-mod object;
-mod options;
-mod support;
-mod value;
+pub(crate) mod json_text;
+pub(crate) mod object;
+pub(crate) mod options;
+pub(crate) mod output_format;
+pub(crate) mod support;
+pub(crate) mod tools;
+pub(crate) mod value;
 
 #[cfg(test)]
 mod tests;
@@ -35,9 +38,12 @@ use serde::de::DeserializeOwned;
 pub use self::error::{RequestError, RequestErrorKind};
 pub use self::extensions::Extensions;
 use self::fields::{ChatFields, CompletionFields};
+pub use self::json_text::{JsonText, JsonTextError};
 pub use self::options::GenerationOptions;
+pub use self::output_format::{OutputConstraint, OutputFormat};
 use self::support::Place;
 pub use self::support::UnknownFields;
+pub use self::tools::{Tool, ToolCall, ToolChoice};
 pub use self::value::Prompt;
 use self::value::RawMessage;
 
@@ -54,6 +60,16 @@ pub struct ChatRequest {
     pub model: String,
     /// At least one.
     pub messages: Vec<Message>,
+    /// No two have the same name.
+    pub tools: Vec<Tool>,
+    /// Other than `None` and `Auto` only with tools.
+    pub tool_choice: ToolChoice,
+    /// Whether one answer may hold several calls.
+    pub parallel_tool_calls: bool,
+    /// For templates that know it.
+    pub reasoning_effort: Option<ReasoningEffort>,
+    /// An object whose members the template sees as its own variables.
+    pub template_arguments: Option<JsonText>,
     pub options: GenerationOptions,
 }
 
@@ -64,6 +80,67 @@ pub struct Message {
     /// Text parts are joined by line breaks; an absent content is empty.
     pub content: String,
     pub name: Option<String>,
+    /// What an assistant's turn called.
+    pub tool_calls: Vec<ToolCall>,
+    /// The call whose result the message is.
+    pub tool_call_id: Option<String>,
+    /// What the assistant thought before its answer, for templates that know it.
+    pub reasoning: Option<String>,
+}
+
+impl Message {
+    /// A message of text alone.
+    pub fn new(role: Role, content: impl Into<String>) -> Self {
+        Self {
+            role,
+            content: content.into(),
+            name: None,
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+            reasoning: None,
+        }
+    }
+}
+
+/// How long a model is to think.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReasoningEffort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    ExtraHigh,
+}
+
+impl ReasoningEffort {
+    const ALL: [Self; 6] = [
+        Self::None,
+        Self::Minimal,
+        Self::Low,
+        Self::Medium,
+        Self::High,
+        Self::ExtraHigh,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::ExtraHigh => "xhigh",
+        }
+    }
+
+    pub(crate) fn check(param: &str, text: &str) -> Result<Self, RequestError> {
+        let known = Self::ALL.into_iter().find(|one| one.as_str() == text);
+        known.ok_or_else(|| {
+            let names = Self::ALL.map(Self::as_str).join(", ");
+            RequestError::invalid(param, format_args!("`{text}` is not one of {names}"))
+        })
+    }
 }
 
 /// The author of a message.
@@ -108,9 +185,39 @@ impl ChatRequest {
             .map(|(index, message)| message.check(index, unknown))
             .collect::<Result<_, _>>()?;
         let options = options.with_chat_logprobs(fields.logprobs, fields.top_logprobs)?;
+        let (tools, tool_choice) = tools::check(fields.tools, fields.tool_choice, unknown)?;
+        if let (Some(constraint), ToolChoice::Required | ToolChoice::Named(_)) =
+            (&options.constraint, &tool_choice)
+        {
+            let problem = format_args!(
+                "cannot be combined with `{}`: the answer is a call or the other",
+                constraint.param
+            );
+            return Err(RequestError::invalid("tool_choice", problem));
+        }
+        if options.ignore_eos && matches!(tool_choice, ToolChoice::Required | ToolChoice::Named(_))
+        {
+            let problem = format_args!("cannot be combined with `ignore_eos`");
+            return Err(RequestError::invalid("tool_choice", problem));
+        }
+        let effort = fields.reasoning_effort.as_deref();
+        let reasoning_effort = effort
+            .map(|effort| ReasoningEffort::check("reasoning_effort", effort))
+            .transpose()?;
+        if let Some(arguments) = &fields.chat_template_kwargs
+            && !arguments.is_object()
+        {
+            let problem = format_args!("must be an object");
+            return Err(RequestError::invalid("chat_template_kwargs", problem));
+        }
         Ok(Self {
             model: value::model(fields.model)?,
             messages,
+            tools,
+            tool_choice,
+            parallel_tool_calls: fields.parallel_tool_calls.unwrap_or(true),
+            reasoning_effort,
+            template_arguments: fields.chat_template_kwargs,
             options,
         })
     }
@@ -131,6 +238,11 @@ impl CompletionRequest {
             ));
         }
         options::only_one("best_of", fields.best_of)?;
+        let answers = prompts.len() * options.n as usize;
+        if answers > MAX_PROMPTS {
+            let problem = format_args!("{answers} answers in all are more than {MAX_PROMPTS}");
+            return Err(RequestError::invalid("n", problem));
+        }
         let options = options.with_completion_logprobs(fields.logprobs)?;
         let echo = fields.echo.unwrap_or(false);
         Ok(Self {
@@ -187,15 +299,33 @@ impl RawMessage {
             None if matches!(role, Role::Assistant) => String::new(),
             None => return Err(RequestError::missing(&format!("messages[{index}].content"))),
         };
+        let calls = self.tool_calls.map_or_else(Vec::new, |calls| calls.0);
+        if !calls.is_empty() && role != Role::Assistant {
+            let param = format!("messages[{index}].tool_calls");
+            let problem = format_args!("only an assistant's message has them");
+            return Err(RequestError::invalid(&param, problem));
+        }
+        let place = |call| Place::Call {
+            message: index,
+            call,
+        };
+        let tool_calls = calls
+            .into_iter()
+            .enumerate()
+            .map(|(call, raw)| raw.check(place(call), unknown))
+            .collect::<Result<_, _>>()?;
         Ok(Message {
             role,
             content,
             name: self.name,
+            tool_calls,
+            tool_call_id: self.tool_call_id,
+            reasoning: self.reasoning_content.or(self.reasoning),
         })
     }
 }
 
-fn parse_fields<T: DeserializeOwned>(body: &[u8]) -> Result<T, RequestError> {
+pub(crate) fn parse_fields<T: DeserializeOwned>(body: &[u8]) -> Result<T, RequestError> {
     // Derived structures would also accept a list of their fields in order.
     if body
         .iter()

@@ -34,6 +34,8 @@ pub enum FinishReason {
     Stop,
     /// `max_tokens` was reached.
     Length,
+    /// The model called tools.
+    ToolCalls,
     /// Something that other servers say and ours does not.
     #[serde(other)]
     Other,
@@ -44,6 +46,7 @@ impl FinishReason {
         match self {
             Self::Stop => "stop",
             Self::Length => "length",
+            Self::ToolCalls => "tool_calls",
             Self::Other => "other",
         }
     }
@@ -76,7 +79,13 @@ pub struct ChatChoice {
 pub struct ChatMessage {
     /// Always `assistant` in our answers.
     pub role: String,
+    /// `None` where the model only called tools.
     pub content: Option<String>,
+    /// What the model thought before its answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_content: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<CallMade>,
 }
 
 impl ChatMessage {
@@ -84,8 +93,61 @@ impl ChatMessage {
         Self {
             role: "assistant".to_owned(),
             content: Some(content),
+            reasoning_content: None,
+            tool_calls: Vec::new(),
         }
     }
+}
+
+/// A call that the model makes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallMade {
+    pub id: String,
+    /// Always `function`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub function: FunctionCalled,
+}
+
+impl CallMade {
+    pub fn new(id: String, name: String) -> Self {
+        Self {
+            id,
+            kind: "function".to_owned(),
+            function: FunctionCalled {
+                name,
+                arguments: String::new(),
+            },
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionCalled {
+    pub name: String,
+    /// The text of a JSON object, as the model wrote it.
+    pub arguments: String,
+}
+
+/// What an event adds to a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallDelta {
+    /// Of the call in the answer.
+    pub index: u32,
+    /// In the call's first event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    pub function: FunctionDelta,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionDelta {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<String>,
 }
 
 /// One event of a streamed chat answer.
@@ -118,6 +180,10 @@ pub struct ChatDelta {
     pub role: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_content: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<CallDelta>,
 }
 
 /// The answer of `/v1/completions`, whole or as one event of a stream.

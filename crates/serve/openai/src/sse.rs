@@ -10,14 +10,14 @@
 //!   a property test says so. Line ends are escaped, so no text can end an event early.
 //! - **Stateless.** The writer does not know which event is the first: `role` says so.
 
-mod escape;
+pub(crate) mod escape;
 
 #[cfg(test)]
 mod tests;
 
 use serde::Serialize;
 
-use self::escape::push_string;
+pub(crate) use self::escape::push_string;
 use crate::response::{ChatLogprobs, CompletionLogprobs, ErrorBody, FinishReason, Usage};
 
 /// The content of one event.
@@ -27,13 +27,48 @@ pub struct Delta<'a> {
     pub index: u32,
     /// Announce the assistant's role: once, together with the first text. Chat only.
     pub role: bool,
-    pub text: &'a str,
+    pub said: Said<'a>,
     pub finish: Option<FinishReason>,
     /// The usage so far, for clients that asked for it in every event.
     pub usage: Option<&'a Usage>,
     pub logprobs: Option<Logprobs<'a>>,
     /// Serialised JSON.
     pub nvext: Option<&'a str>,
+}
+
+/// What a model says in one event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said<'a> {
+    Content(&'a str),
+    /// What it thinks before its answer. Chat only, like calls.
+    Reasoning(&'a str),
+    /// A call begins.
+    Call {
+        /// Of the call in the answer.
+        index: u32,
+        id: &'a str,
+        name: &'a str,
+    },
+    /// More of a call's arguments.
+    Arguments {
+        index: u32,
+        text: &'a str,
+    },
+}
+
+impl Default for Said<'_> {
+    fn default() -> Self {
+        Self::Content("")
+    }
+}
+
+impl Said<'_> {
+    fn text(&self) -> &str {
+        match self {
+            Self::Content(text) | Self::Reasoning(text) | Self::Arguments { text, .. } => text,
+            Self::Call { name, .. } => name,
+        }
+    }
 }
 
 /// Log-probabilities in the shape of the endpoint.
@@ -90,7 +125,7 @@ impl EventWriter {
     /// Appends one event.
     pub fn event(&self, out: &mut Vec<u8>, delta: &Delta<'_>) {
         // Head, text and the constants between: one growth at most for an ordinary event.
-        out.reserve(self.head.len() + delta.text.len() + 96);
+        out.reserve(self.head.len() + delta.said.text().len() + 96);
         out.extend_from_slice(&self.head);
         out.extend_from_slice(b"{\"index\":");
         push_number(out, u64::from(delta.index));
@@ -98,7 +133,7 @@ impl EventWriter {
             Endpoint::Chat => push_chat_delta(out, delta),
             Endpoint::Completion => {
                 out.extend_from_slice(b",\"text\":");
-                push_string(out, delta.text);
+                push_string(out, delta.said.text());
             }
         }
         match delta.logprobs {
@@ -141,10 +176,34 @@ fn push_chat_delta(out: &mut Vec<u8>, delta: &Delta<'_>) {
     if delta.role {
         out.extend_from_slice(b"\"role\":\"assistant\",");
     }
-    // Only an event that does nothing but finish has an empty delta.
-    if delta.role || !delta.text.is_empty() || delta.finish.is_none() {
-        out.extend_from_slice(b"\"content\":");
-        push_string(out, delta.text);
+    match delta.said {
+        // Only an event that does nothing but finish has an empty delta.
+        Said::Content(text) => {
+            if delta.role || !text.is_empty() || delta.finish.is_none() {
+                out.extend_from_slice(b"\"content\":");
+                push_string(out, text);
+            }
+        }
+        Said::Reasoning(text) => {
+            out.extend_from_slice(b"\"reasoning_content\":");
+            push_string(out, text);
+        }
+        Said::Call { index, id, name } => {
+            out.extend_from_slice(b"\"tool_calls\":[{\"index\":");
+            push_number(out, u64::from(index));
+            out.extend_from_slice(b",\"id\":");
+            push_string(out, id);
+            out.extend_from_slice(b",\"type\":\"function\",\"function\":{\"name\":");
+            push_string(out, name);
+            out.extend_from_slice(b",\"arguments\":\"\"}}]");
+        }
+        Said::Arguments { index, text } => {
+            out.extend_from_slice(b"\"tool_calls\":[{\"index\":");
+            push_number(out, u64::from(index));
+            out.extend_from_slice(b",\"function\":{\"arguments\":");
+            push_string(out, text);
+            out.extend_from_slice(b"}}]");
+        }
     }
     out.push(b'}');
 }
@@ -160,11 +219,11 @@ fn push_tail(out: &mut Vec<u8>, usage: Option<&Usage>, nvext: Option<&str>) {
     out.extend_from_slice(b"}\n\n");
 }
 
-fn push_field<T: Serialize>(out: &mut Vec<u8>, name: &[u8], value: &T) {
+pub(crate) fn push_field<T: Serialize>(out: &mut Vec<u8>, name: &[u8], value: &T) {
     out.extend_from_slice(name);
     serde_json::to_writer(out, value).expect("plain structures always serialise into memory");
 }
 
-fn push_number(out: &mut Vec<u8>, number: u64) {
+pub(crate) fn push_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::reference;
+use super::{agents, fields, reference, workers};
 use crate::routing::MOST_CANDIDATES;
 
 pub(super) fn all(router_modes: &[&str]) -> Value {
@@ -13,9 +13,10 @@ pub(super) fn all(router_modes: &[&str]) -> Value {
         answers(),
         extensions(),
         logprobs(),
+        agents::schemas(),
         models(),
         control(router_modes),
-        workers(),
+        workers::schemas(),
     ] {
         let Value::Object(group) = group else {
             unreachable!("every group of schemas is an object");
@@ -27,6 +28,7 @@ pub(super) fn all(router_modes: &[&str]) -> Value {
 
 fn requests() -> Value {
     let mut chat = options();
+    merge(&mut chat, agents::chat());
     chat["messages"] = json!({ "type": "array", "minItems": 1, "items": reference("Message") });
     chat["logprobs"] = json!({ "type": ["boolean", "null"] });
     chat["top_logprobs"] = json!({ "type": ["integer", "null"], "minimum": 0, "maximum": 20 });
@@ -48,19 +50,31 @@ fn requests() -> Value {
             "type": "object",
             "required": ["model", "messages"],
             "properties": chat,
-            "description": "Unknown fields are ignored."
+            "description": "docs/request-fields.md says what becomes of other fields."
         },
         "CompletionRequest": {
             "type": "object",
             "required": ["model", "prompt"],
             "properties": completion,
-            "description": "Unknown fields are ignored."
+            "description": "docs/request-fields.md says what becomes of other fields."
         },
     })
 }
 
+fn merge(into: &mut Value, more: Value) {
+    if let (Value::Object(into), Value::Object(more)) = (into, more) {
+        into.extend(more);
+    }
+}
+
 /// What both requests take.
 fn options() -> Value {
+    let mut options = sampling_options();
+    merge(&mut options, agents::constraints());
+    options
+}
+
+fn sampling_options() -> Value {
     let penalty = json!({ "type": ["number", "null"], "minimum": -2, "maximum": 2 });
     let text = json!({ "type": "string", "minLength": 1 });
     json!({
@@ -81,7 +95,7 @@ fn options() -> Value {
             "description": "-1 and 0 switch it off."
         },
         "seed": { "type": ["integer", "null"] },
-        "n": { "type": ["integer", "null"], "enum": [1, null] },
+        "n": { "type": ["integer", "null"], "minimum": 1, "maximum": 128 },
         "presence_penalty": penalty,
         "frequency_penalty": penalty,
         "min_p": {
@@ -139,6 +153,9 @@ fn parts() -> Value {
                     ]
                 },
                 "name": { "type": ["string", "null"] },
+                "tool_calls": { "type": ["array", "null"], "items": reference("ToolCall") },
+                "tool_call_id": { "type": ["string", "null"] },
+                "reasoning_content": { "type": ["string", "null"] },
             }
         },
         "TextPart": {
@@ -150,7 +167,7 @@ fn parts() -> Value {
             }
         },
         "Extensions": {
-            "description": "NVIDIA's extensions; unknown parts are ignored.",
+            "description": "NVIDIA's extensions.",
             "type": "object",
             "properties": {
                 "extra_fields": {
@@ -192,7 +209,7 @@ fn answers() -> Value {
                 "index": { "type": "integer" },
                 field: value,
                 "logprobs": { "oneOf": [reference(logprobs), { "type": "null" }] },
-                "finish_reason": { "enum": ["stop", "length", null] },
+                "finish_reason": { "enum": ["stop", "length", "tool_calls", null] },
             }
         })
     };
@@ -201,6 +218,8 @@ fn answers() -> Value {
         "properties": {
             "role": { "const": "assistant" },
             "content": { "type": ["string", "null"] },
+            "reasoning_content": { "type": "string" },
+            "tool_calls": { "type": "array", "items": reference("ToolCall") },
         }
     });
     json!({
@@ -420,79 +439,4 @@ fn control(router_modes: &[&str]) -> Value {
             }
         },
     })
-}
-
-fn workers() -> Value {
-    json!({
-        "Worker": {
-            "type": "object",
-            "required": ["card", "status"],
-            "properties": {
-                "card": { "type": "object", "properties": worker_card() },
-                "status": { "type": "object", "properties": worker_status() },
-            }
-        },
-        "WorkerList": {
-            "type": "object",
-            "required": ["workers"],
-            "properties": { "workers": { "type": "array", "items": reference("Worker") } }
-        },
-        "WorkerRequest": {
-            "type": "object",
-            "properties": {
-                "profile": {
-                    "type": "string",
-                    "description": "The simulator profile; the pool's own if absent."
-                }
-            }
-        },
-    })
-}
-
-fn worker_card() -> Value {
-    let mut card = fields("string", &["name", "model", "engine", "speculation"]);
-    card.extend(fields("boolean", &["simulated", "logprobs"]));
-    let sizes = [
-        "block_size",
-        "total_blocks",
-        "slots",
-        "max_step_tokens",
-        "max_context_tokens",
-    ];
-    card.extend(fields("integer", &["id"]));
-    card.extend(fields("integer", &sizes));
-    let mut gpu = fields("string", &["kind"]);
-    gpu.extend(fields("integer", &["count", "memory_bytes"]));
-    card.insert(
-        "gpu".to_owned(),
-        json!({ "type": "object", "properties": gpu }),
-    );
-    Value::Object(card)
-}
-
-fn worker_status() -> Value {
-    let mut status = fields("integer", &["running", "waiting", "steps", "preemptions"]);
-    status.extend(fields(
-        "integer",
-        &["active_blocks", "cached_blocks", "free_blocks"],
-    ));
-    status.extend(fields(
-        "integer",
-        &["prompt_tokens", "cached_tokens", "output_tokens"],
-    ));
-    status.extend(fields("integer", &["gpu_memory_used_bytes"]));
-    status.extend(fields("number", &["utilization"]));
-    let counts = fields("integer", &["drafts", "drafted_tokens", "accepted_tokens"]);
-    status.insert(
-        "speculation".to_owned(),
-        json!({ "type": "object", "properties": counts }),
-    );
-    Value::Object(status)
-}
-
-fn fields(kind: &str, names: &[&str]) -> Map<String, Value> {
-    names
-        .iter()
-        .map(|&name| (name.to_owned(), json!({ "type": kind })))
-        .collect()
 }

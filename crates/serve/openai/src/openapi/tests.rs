@@ -43,8 +43,11 @@ fn every_path_is_described() {
         /router get put
         /v1/chat/completions post
         /v1/completions post
+        /v1/messages post
+        /v1/messages/count_tokens post
         /v1/models get
         /v1/models/{model} get
+        /v1/responses post
         /workers get post
         /workers/{id} delete"#]]
     .assert_eq(&lines.join("\n"));

@@ -29,7 +29,7 @@ pub enum RequestErrorKind {
 }
 
 impl RequestError {
-    pub(super) fn missing(param: &str) -> Self {
+    pub(crate) fn missing(param: &str) -> Self {
         Self {
             kind: RequestErrorKind::Invalid,
             param: Some(param.to_owned()),
@@ -38,7 +38,7 @@ impl RequestError {
         }
     }
 
-    pub(super) fn empty(param: &str, rule: &str) -> Self {
+    pub(crate) fn empty(param: &str, rule: &str) -> Self {
         Self {
             kind: RequestErrorKind::Invalid,
             param: Some(param.to_owned()),
@@ -47,7 +47,7 @@ impl RequestError {
         }
     }
 
-    pub(super) fn invalid(param: &str, problem: fmt::Arguments<'_>) -> Self {
+    pub(crate) fn invalid(param: &str, problem: fmt::Arguments<'_>) -> Self {
         Self {
             kind: RequestErrorKind::Invalid,
             param: Some(param.to_owned()),
@@ -56,7 +56,7 @@ impl RequestError {
         }
     }
 
-    pub(super) fn unsupported(param: &str, what: String) -> Self {
+    pub(crate) fn unsupported(param: &str, what: String) -> Self {
         Self {
             kind: RequestErrorKind::Unsupported,
             param: Some(param.to_owned()),
@@ -66,7 +66,7 @@ impl RequestError {
     }
 
     /// A field that would change nothing here, though whoever sends it expects it to.
-    pub(super) fn no_effect(param: &str, about: &str, instead: &str) -> Self {
+    pub(crate) fn no_effect(param: &str, about: &str, instead: &str) -> Self {
         Self {
             kind: RequestErrorKind::Unsupported,
             param: Some(param.to_owned()),
@@ -75,7 +75,7 @@ impl RequestError {
         }
     }
 
-    pub(super) fn unknown(param: &str) -> Self {
+    pub(crate) fn unknown(param: &str) -> Self {
         Self {
             kind: RequestErrorKind::Unsupported,
             param: Some(param.to_owned()),
@@ -87,7 +87,7 @@ impl RequestError {
         }
     }
 
-    pub(super) fn not_an_object() -> Self {
+    pub(crate) fn not_an_object() -> Self {
         Self {
             kind: RequestErrorKind::Invalid,
             param: None,
@@ -96,7 +96,20 @@ impl RequestError {
         }
     }
 
-    pub(super) fn from_json(param: Option<String>, error: &serde_json::Error) -> Self {
+    /// The same error of a field inside another: `[0].text` under `content` is `content[0].text`.
+    pub(crate) fn under(mut self, path: &str) -> Self {
+        if let Some(param) = self.param {
+            let dot = if param.starts_with('[') { "" } else { "." };
+            let full = format!("{path}{dot}{param}");
+            // Every message quotes the field before anything else.
+            let (quoted, full_quoted) = (format!("`{param}`"), format!("`{full}`"));
+            self.message = self.message.replacen(&quoted, &full_quoted, 1);
+            self.param = Some(full);
+        }
+        self
+    }
+
+    pub(crate) fn from_json(param: Option<String>, error: &serde_json::Error) -> Self {
         let text = error.to_string();
         // The field says more than the column, so the position is left out.
         let problem = text

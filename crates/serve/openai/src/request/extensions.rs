@@ -25,14 +25,14 @@ pub struct Extensions {
 /// `nvext`, from which we take what we know. A part of another shape than the one we expect is a
 /// part we do not know.
 #[derive(Debug)]
-pub(super) struct RawExtensions {
-    pub(super) extensions: Extensions,
+pub(crate) struct RawExtensions {
+    pub(crate) extensions: Extensions,
     /// The first part that we do not know.
     unknown: Option<String>,
 }
 
 impl RawExtensions {
-    pub(super) fn check(&self, unknown: UnknownFields) -> Result<(), RequestError> {
+    pub(crate) fn check(&self, unknown: UnknownFields) -> Result<(), RequestError> {
         match (&self.unknown, unknown) {
             (Some(name), UnknownFields::Refuse) => {
                 Err(RequestError::unknown(&format!("nvext.{name}")))

@@ -6,9 +6,14 @@
 
 use super::error::RequestError;
 use super::extensions::RawExtensions;
+use super::json_text::JsonText;
 use super::object::object;
-use super::options::{GenerationOptions, RawOptions, StreamOptions};
+use super::options::{GenerationOptions, LogitBias, RawOptions, StreamOptions, TokenIds};
+use super::output_format::{
+    Choices, RawConstraints, ResponseFormat, SchemaText, StructuredOutputs,
+};
 use super::support::{self, Place, UnknownFields};
+use super::tools::{RawChoice, RawTools};
 use super::value::{Messages, OneOrMany, RawPrompt};
 
 macro_rules! request_fields {
@@ -37,6 +42,14 @@ macro_rules! request_fields {
                 user: String,
                 conversation_id: String,
                 cache_salt: String,
+                logit_bias: LogitBias,
+                stop_token_ids: TokenIds,
+                response_format: ResponseFormat,
+                structured_outputs: StructuredOutputs,
+                guided_json: SchemaText,
+                guided_regex: String,
+                guided_choice: Choices,
+                guided_grammar: String,
                 nvext: RawExtensions,
             }
         }
@@ -68,6 +81,16 @@ macro_rules! request_fields {
                     user: self.user.take(),
                     conversation_id: self.conversation_id.take(),
                     cache_salt: self.cache_salt.take(),
+                    logit_bias: self.logit_bias.take(),
+                    stop_token_ids: self.stop_token_ids.take(),
+                    constraints: RawConstraints {
+                        response_format: self.response_format.take(),
+                        structured_outputs: self.structured_outputs.take(),
+                        guided_json: self.guided_json.take(),
+                        guided_regex: self.guided_regex.take(),
+                        guided_choice: self.guided_choice.take(),
+                        guided_grammar: self.guided_grammar.take(),
+                    },
                     nvext: self.nvext.take(),
                 }
                 .check(unknown)
@@ -80,6 +103,11 @@ request_fields! {
     /// `POST /v1/chat/completions`.
     ChatFields {
         messages: Messages,
+        tools: RawTools,
+        tool_choice: RawChoice,
+        parallel_tool_calls: bool,
+        reasoning_effort: String,
+        chat_template_kwargs: JsonText,
         logprobs: bool,
         top_logprobs: i64,
     }

@@ -17,15 +17,15 @@ macro_rules! object {
     }) => {
         $(#[$about])*
         #[derive(Debug, Default)]
-        pub(super) struct $name {
-            $($(#[$doc])* pub(super) $field: Option<$kind>,)*
-            pub(super) others: $crate::request::object::Others,
+        pub(crate) struct $name {
+            $($(#[$doc])* pub(crate) $field: Option<$kind>,)*
+            pub(crate) others: $crate::request::object::Others,
         }
 
         impl $name {
             /// The members that have an effect, for documentation.
             #[cfg(test)]
-            pub(super) const FIELDS: &'static [&'static str] = &[$(stringify!($field)),*];
+            pub(crate) const FIELDS: &'static [&'static str] = &[$(stringify!($field)),*];
         }
 
         impl<'de> serde::Deserialize<'de> for $name {
@@ -63,10 +63,56 @@ macro_rules! object {
         }
     };
 }
-pub(super) use object;
+pub(crate) use object;
+
+/// Writes a list of objects that ends where it is read.
+macro_rules! list {
+    ($(#[$about:meta])* $name:ident($kind:ty), $most:expr, $what:literal) => {
+        $(#[$about])*
+        #[derive(Debug)]
+        pub(crate) struct $name(pub(crate) Vec<$kind>);
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+                struct List;
+
+                impl<'de> serde::de::Visitor<'de> for List {
+                    type Value = $name;
+
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        f.write_str("a sequence")
+                    }
+
+                    fn visit_seq<A: serde::de::SeqAccess<'de>>(
+                        self,
+                        mut list: A,
+                    ) -> Result<$name, A::Error> {
+                        let mut all = Vec::new();
+                        while let Some(element) = list.next_element()? {
+                            $crate::request::object::bound(all.len(), $most, $what)?;
+                            all.push(element);
+                        }
+                        Ok($name(all))
+                    }
+                }
+
+                source.deserialize_seq(List)
+            }
+        }
+    };
+}
+pub(crate) use list;
+
+/// Ends a list that has become too long.
+pub(crate) fn bound<E: Error>(length: usize, most: usize, what: &str) -> Result<(), E> {
+    match length < most {
+        true => Ok(()),
+        false => Err(E::custom(format_args!("more than {most} {what}"))),
+    }
+}
 
 /// A member's name, without a copy where the text allows.
-pub(super) struct Key<'a>(pub(super) Cow<'a, str>);
+pub(crate) struct Key<'a>(pub(crate) Cow<'a, str>);
 
 /// Not derived: that would hide the name from the path of an error.
 impl<'de> Deserialize<'de> for Key<'de> {
@@ -94,7 +140,7 @@ impl<'de> Deserialize<'de> for Key<'de> {
 }
 
 /// Fails if a member was there before.
-pub(super) fn once<T, E: Error>(member: &Option<T>, key: &str) -> Result<(), E> {
+pub(crate) fn once<T, E: Error>(member: &Option<T>, key: &str) -> Result<(), E> {
     match member {
         None => Ok(()),
         Some(_) => Err(E::custom(format_args!("duplicate field `{key}`"))),
@@ -103,12 +149,12 @@ pub(super) fn once<T, E: Error>(member: &Option<T>, key: &str) -> Result<(), E> 
 
 /// The members that a structure does not know.
 #[derive(Debug, Default)]
-pub(super) struct Others(Vec<(String, Glimpse)>);
+pub(crate) struct Others(Vec<(String, Glimpse)>);
 
 impl Others {
     /// `null` asks for nothing, whatever the member is. Fails where there are too many: they
     /// would take more memory than the body.
-    pub(super) fn push<E: Error>(&mut self, key: &str, value: Glimpse) -> Result<(), E> {
+    pub(crate) fn push<E: Error>(&mut self, key: &str, value: Glimpse) -> Result<(), E> {
         if self.0.len() == MOST_OTHERS {
             return Err(E::custom(format_args!(
                 "more than {MOST_OTHERS} other fields"
@@ -121,19 +167,19 @@ impl Others {
     }
 
     /// Drops those that are not wanted.
-    pub(super) fn retain(&mut self, mut wanted: impl FnMut(&str, &Glimpse) -> bool) {
+    pub(crate) fn retain(&mut self, mut wanted: impl FnMut(&str, &Glimpse) -> bool) {
         self.0.retain(|(name, value)| wanted(name, value));
         self.0.shrink_to_fit();
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Glimpse)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Glimpse)> {
         self.0.iter().map(|(name, value)| (&**name, value))
     }
 }
 
 /// As much of a value as it takes to see whether it asks for something.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Glimpse {
+pub(crate) enum Glimpse {
     Null,
     Bool(bool),
     Number(f64),
@@ -156,7 +202,7 @@ const MOST_OTHERS: usize = 64;
 /// Longer texts are no name of anything.
 const LONGEST_NAME: usize = 64;
 
-pub(super) fn name(text: &str) -> String {
+pub(crate) fn name(text: &str) -> String {
     text.chars().take(LONGEST_NAME).collect()
 }
 
@@ -233,7 +279,7 @@ impl<'de> Deserialize<'de> for Glimpse {
 
 /// A text, or nothing of interest. Does not look into lists and objects, so that a value of any
 /// depth costs no stack.
-pub(super) struct Shallow(pub(super) Option<String>);
+pub(crate) struct Shallow(pub(crate) Option<String>);
 
 impl<'de> Deserialize<'de> for Shallow {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {

@@ -1,11 +1,15 @@
 //! How to generate: what the two endpoints have in common.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::error::RequestError;
 use super::extensions::{Extensions, RawExtensions};
-use super::object::object;
+use super::object::{bound, list, name, object};
+use super::output_format::{OutputConstraint, RawConstraints};
 use super::support::{self, Place, UnknownFields};
 use super::value::OneOrMany;
 
@@ -14,11 +18,17 @@ use super::value::OneOrMany;
 const MAX_STOP_BYTES: usize = 1024;
 /// One that divides by next to nothing would leave no number of a logit.
 const REPETITION_PENALTY: RangeInclusive<f64> = 0.01..=100.0;
+/// OpenAI's own limit.
+const MAX_ANSWERS: i64 = 128;
+/// More than anybody lists by hand; each costs a little in every step.
+const MAX_BIASES: usize = 1024;
+const MAX_STOP_TOKENS: usize = 128;
+const BIAS: RangeInclusive<f64> = -100.0..=100.0;
 const CHAT_TOP_LOGPROBS: RangeInclusive<i64> = 0..=20;
 const COMPLETION_LOGPROBS: RangeInclusive<i64> = 0..=5;
 
 /// How to generate. Everything is in range.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct GenerationOptions {
     /// `max_completion_tokens`, or else `max_tokens`. At least 1.
     pub max_tokens: Option<u32>,
@@ -48,6 +58,14 @@ pub struct GenerationOptions {
     pub continuous_usage_stats: bool,
     /// How many alternatives to report for each token; `None` for no log-probabilities.
     pub logprobs: Option<u8>,
+    /// Answers to each prompt, at least 1.
+    pub n: u32,
+    /// What is added to the logits of single tokens, by ascending id.
+    pub logit_bias: Vec<(u32, f32)>,
+    /// Tokens that end the answer, besides the model's own.
+    pub stop_token_ids: Vec<u32>,
+    /// The only answers that the model may give.
+    pub constraint: Option<OutputConstraint>,
     pub user: Option<String>,
     pub conversation_id: Option<String>,
     pub extensions: Extensions,
@@ -60,33 +78,117 @@ object! {
     }
 }
 
-/// The shared fields before their check.
+/// `logit_bias`: token ids, which JSON can only have as texts, and what to add.
 #[derive(Debug)]
-pub(super) struct RawOptions {
-    pub(super) max_tokens: Option<i64>,
-    pub(super) max_completion_tokens: Option<i64>,
-    pub(super) min_tokens: Option<i64>,
-    pub(super) ignore_eos: Option<bool>,
-    pub(super) temperature: Option<f64>,
-    pub(super) top_p: Option<f64>,
-    pub(super) top_k: Option<i64>,
-    pub(super) seed: Option<i64>,
-    pub(super) n: Option<i64>,
-    pub(super) presence_penalty: Option<f64>,
-    pub(super) frequency_penalty: Option<f64>,
-    pub(super) min_p: Option<f64>,
-    pub(super) repetition_penalty: Option<f64>,
-    pub(super) stop: Option<OneOrMany>,
-    pub(super) stream: Option<bool>,
-    pub(super) stream_options: Option<StreamOptions>,
-    pub(super) user: Option<String>,
-    pub(super) conversation_id: Option<String>,
-    pub(super) cache_salt: Option<String>,
-    pub(super) nvext: Option<RawExtensions>,
+pub(crate) struct LogitBias(Vec<(String, f64)>);
+
+impl LogitBias {
+    fn check(self) -> Result<Vec<(u32, f32)>, RequestError> {
+        let mut biases = Vec::with_capacity(self.0.len());
+        for (token, bias) in self.0 {
+            let Ok(id) = token.parse::<u32>() else {
+                let problem = format_args!("`{}` is not a token id", name(&token));
+                return Err(RequestError::invalid("logit_bias", problem));
+            };
+            within(&format!("logit_bias.{id}"), Some(bias), &BIAS)?;
+            biases.push((id, bias as f32));
+        }
+        biases.sort_by_key(|(id, _)| *id);
+        biases.dedup_by_key(|(id, _)| *id);
+        Ok(biases)
+    }
+}
+
+impl<'de> Deserialize<'de> for LogitBias {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        struct Biases;
+
+        impl<'de> Visitor<'de> for Biases {
+            type Value = LogitBias;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of token ids and numbers")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<LogitBias, A::Error> {
+                let mut all = Vec::new();
+                while let Some(entry) = members.next_entry::<String, f64>()? {
+                    bound(all.len(), MAX_BIASES, "biases")?;
+                    all.push(entry);
+                }
+                Ok(LogitBias(all))
+            }
+        }
+
+        source.deserialize_map(Biases)
+    }
+}
+
+list! {
+    /// `stop_token_ids`.
+    TokenIds(u32), MAX_STOP_TOKENS, "token ids"
+}
+
+impl Default for GenerationOptions {
+    fn default() -> Self {
+        Self {
+            max_tokens: None,
+            min_tokens: 0,
+            ignore_eos: false,
+            temperature: None,
+            top_p: None,
+            top_k: None,
+            seed: None,
+            min_p: 0.0,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            repetition_penalty: None,
+            stop: Vec::new(),
+            stream: false,
+            include_usage: false,
+            continuous_usage_stats: false,
+            logprobs: None,
+            n: 1,
+            logit_bias: Vec::new(),
+            stop_token_ids: Vec::new(),
+            constraint: None,
+            user: None,
+            conversation_id: None,
+            extensions: Extensions::default(),
+        }
+    }
+}
+
+/// The shared fields before their check.
+#[derive(Debug, Default)]
+pub(crate) struct RawOptions {
+    pub(crate) max_tokens: Option<i64>,
+    pub(crate) max_completion_tokens: Option<i64>,
+    pub(crate) min_tokens: Option<i64>,
+    pub(crate) ignore_eos: Option<bool>,
+    pub(crate) temperature: Option<f64>,
+    pub(crate) top_p: Option<f64>,
+    pub(crate) top_k: Option<i64>,
+    pub(crate) seed: Option<i64>,
+    pub(crate) n: Option<i64>,
+    pub(crate) presence_penalty: Option<f64>,
+    pub(crate) frequency_penalty: Option<f64>,
+    pub(crate) min_p: Option<f64>,
+    pub(crate) repetition_penalty: Option<f64>,
+    pub(crate) stop: Option<OneOrMany>,
+    pub(crate) stream: Option<bool>,
+    pub(crate) stream_options: Option<StreamOptions>,
+    pub(crate) user: Option<String>,
+    pub(crate) conversation_id: Option<String>,
+    pub(crate) cache_salt: Option<String>,
+    pub(crate) logit_bias: Option<LogitBias>,
+    pub(crate) stop_token_ids: Option<TokenIds>,
+    pub(crate) constraints: RawConstraints,
+    pub(crate) nvext: Option<RawExtensions>,
 }
 
 impl RawOptions {
-    pub(super) fn check(self, unknown: UnknownFields) -> Result<GenerationOptions, RequestError> {
+    pub(crate) fn check(self, unknown: UnknownFields) -> Result<GenerationOptions, RequestError> {
         if let Some(options) = &self.stream_options {
             support::check(&options.others, Place::StreamOptions, unknown)?;
         }
@@ -94,7 +196,22 @@ impl RawOptions {
             nvext.check(unknown)?;
         }
         let (max_tokens, min_tokens) = self.lengths()?;
-        only_one("n", self.n)?;
+        let n = within("n", self.n, &(1..=MAX_ANSWERS))?.unwrap_or(1);
+        let constraint = self.constraints.check(unknown)?;
+        if let Some(constraint) = &constraint {
+            let contradicts = match (self.ignore_eos, min_tokens) {
+                (Some(true), _) => Some("ignore_eos"),
+                (_, 1..) => Some("min_tokens"),
+                _ => None,
+            };
+            if let Some(param) = contradicts {
+                let problem = format_args!(
+                    "cannot be combined with `{}`, which decides where the answer ends",
+                    constraint.param
+                );
+                return Err(RequestError::invalid(param, problem));
+            }
+        }
         let top_p = within("top_p", self.top_p, &(0.0..=1.0))?.map(|value| value as f32);
         // So small a number that it is none is no other wish.
         let greedy = top_p == Some(0.0);
@@ -129,11 +246,15 @@ impl RawOptions {
                 &REPETITION_PENALTY,
             )?
             .map(|value| value as f32),
-            stop: self.stop.map_or(Ok(Vec::new()), stops)?,
+            stop: stops("stop", self.stop)?,
             stream,
             include_usage: asks(|options| options.include_usage),
             continuous_usage_stats: asks(|options| options.continuous_usage_stats),
             logprobs: None,
+            n: n as u32,
+            logit_bias: self.logit_bias.map_or(Ok(Vec::new()), LogitBias::check)?,
+            stop_token_ids: self.stop_token_ids.map_or_else(Vec::new, |ids| ids.0),
+            constraint,
             user: self.user,
             conversation_id: self.conversation_id,
             extensions: salted(self.nvext, self.cache_salt)?,
@@ -174,7 +295,7 @@ fn salted(
 }
 
 impl GenerationOptions {
-    pub(super) fn with_chat_logprobs(
+    pub(crate) fn with_chat_logprobs(
         self,
         wanted: Option<bool>,
         alternatives: Option<i64>,
@@ -195,7 +316,7 @@ impl GenerationOptions {
         })
     }
 
-    pub(super) fn with_completion_logprobs(
+    pub(crate) fn with_completion_logprobs(
         self,
         alternatives: Option<i64>,
     ) -> Result<Self, RequestError> {
@@ -208,7 +329,7 @@ impl GenerationOptions {
 }
 
 /// Accepts what asks for a single answer only.
-pub(super) fn only_one(param: &str, value: Option<i64>) -> Result<(), RequestError> {
+pub(crate) fn only_one(param: &str, value: Option<i64>) -> Result<(), RequestError> {
     match value {
         None | Some(1) => Ok(()),
         Some(2..) => Err(RequestError::unsupported(
@@ -222,7 +343,7 @@ pub(super) fn only_one(param: &str, value: Option<i64>) -> Result<(), RequestErr
     }
 }
 
-fn within<T: PartialOrd + Display + Copy>(
+pub(crate) fn within<T: PartialOrd + Display + Copy>(
     param: &str,
     value: Option<T>,
     range: &RangeInclusive<T>,
@@ -240,12 +361,16 @@ fn within<T: PartialOrd + Display + Copy>(
     }
 }
 
-fn stops(stop: OneOrMany) -> Result<Vec<String>, RequestError> {
+/// Stop strings, checked; `param` is the field that holds them.
+pub(crate) fn stops(param: &str, stop: Option<OneOrMany>) -> Result<Vec<String>, RequestError> {
+    let Some(stop) = stop else {
+        return Ok(Vec::new());
+    };
     let many = matches!(stop, OneOrMany::Many(_));
     let stops = stop.into_vec();
     let at = |index| match many {
-        true => format!("stop[{index}]"),
-        false => "stop".to_owned(),
+        true => format!("{param}[{index}]"),
+        false => param.to_owned(),
     };
     if let Some(index) = stops.iter().position(|stop| stop.len() > MAX_STOP_BYTES) {
         return Err(RequestError::invalid(

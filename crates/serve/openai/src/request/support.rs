@@ -18,16 +18,23 @@ pub enum UnknownFields {
 
 /// A field that is not acted on.
 #[derive(Clone, Copy, Debug)]
-struct Field {
-    name: &'static str,
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
     /// What asks for nothing, besides `null`.
-    neutral: Neutral,
+    pub(crate) neutral: Neutral,
     /// What it is about and what would help, or why it may be accepted.
-    about: &'static str,
+    pub(crate) about: &'static str,
+}
+
+#[cfg(test)]
+impl Field {
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Neutral {
+pub(crate) enum Neutral {
     /// Every value: the field changes no answer.
     Any,
     /// Only `null`.
@@ -44,7 +51,7 @@ enum Neutral {
 }
 
 impl Neutral {
-    fn allows(self, value: &Glimpse) -> bool {
+    pub(crate) fn allows(self, value: &Glimpse) -> bool {
         match (self, value) {
             (_, Glimpse::Null) | (Self::Any, _) => true,
             (Self::Bool(neutral), Glimpse::Bool(value)) => neutral == *value,
@@ -62,7 +69,7 @@ impl Neutral {
     }
 
     /// What to send.
-    fn instead(self) -> String {
+    pub(crate) fn instead(self) -> String {
         match matches!(self, Self::Any | Self::Null) {
             true => "leave it out".to_owned(),
             false => format!("leave it out or send {}", self.describe()),
@@ -70,7 +77,7 @@ impl Neutral {
     }
 
     /// As documentation has it.
-    fn describe(self) -> String {
+    pub(crate) fn describe(self) -> String {
         match self {
             Self::Any => "any".to_owned(),
             Self::Null => "`null`".to_owned(),
@@ -88,7 +95,7 @@ impl Neutral {
     }
 }
 
-const fn field(name: &'static str, neutral: Neutral, about: &'static str) -> Field {
+pub(crate) const fn field(name: &'static str, neutral: Neutral, about: &'static str) -> Field {
     Field {
         name,
         neutral,
@@ -96,47 +103,32 @@ const fn field(name: &'static str, neutral: Neutral, about: &'static str) -> Fie
     }
 }
 
-const TOOLS: &str = "tool calls";
-const STRUCTURED: &str = "constrained output";
+const FUNCTIONS: &str = "the older form of tool calls: use `tools`";
+const WHITE_SPACE: &str = "a choice of white space in JSON";
 
 /// Of a body.
-const BODY: [Field; 53] = [
-    field("tools", Neutral::Empty, TOOLS),
-    field("tool_choice", Neutral::Texts(&["none", "auto"]), TOOLS),
+const BODY: [Field; 40] = [
+    field("functions", Neutral::Empty, FUNCTIONS),
     field(
-        "parallel_tool_calls",
-        Neutral::Any,
-        "concerns tool calls, of which there are none",
+        "function_call",
+        Neutral::Texts(&["none", "auto"]),
+        FUNCTIONS,
     ),
-    field("functions", Neutral::Empty, TOOLS),
-    field("function_call", Neutral::Texts(&["none", "auto"]), TOOLS),
-    field("response_format", Neutral::Kind("text"), STRUCTURED),
-    field("structured_outputs", Neutral::Empty, STRUCTURED),
-    field("guided_json", Neutral::Null, STRUCTURED),
-    field("guided_regex", Neutral::Null, STRUCTURED),
-    field("guided_choice", Neutral::Empty, STRUCTURED),
-    field("guided_grammar", Neutral::Null, STRUCTURED),
     field(
         "guided_decoding_backend",
         Neutral::Any,
-        "concerns constrained output, of which there is none",
+        "one compiler of grammars serves all",
     ),
+    field("guided_whitespace_pattern", Neutral::Null, WHITE_SPACE),
+    field("regex", Neutral::Null, "use `structured_outputs.regex`"),
+    field("ebnf", Neutral::Null, "use `structured_outputs.grammar`"),
     field(
-        "guided_whitespace_pattern",
-        Neutral::Any,
-        "concerns constrained output, of which there is none",
+        "json_schema",
+        Neutral::Null,
+        "use `response_format`, or `structured_outputs.json`",
     ),
-    field("regex", Neutral::Null, STRUCTURED),
-    field("ebnf", Neutral::Null, STRUCTURED),
-    field("json_schema", Neutral::Null, STRUCTURED),
-    field("logit_bias", Neutral::Empty, "a bias of single tokens"),
     field("allowed_token_ids", Neutral::Null, "a choice of tokens"),
     field("bad_words", Neutral::Empty, "a choice of words"),
-    field(
-        "reasoning_effort",
-        Neutral::Texts(&["none"]),
-        "control of a model's reasoning",
-    ),
     field(
         "reasoning",
         Neutral::Empty,
@@ -167,11 +159,6 @@ const BODY: [Field; 53] = [
     ),
     field("use_beam_search", Neutral::Bool(false), "beam search"),
     field("length_penalty", Neutral::Number(1.0), "beam search"),
-    field(
-        "stop_token_ids",
-        Neutral::Empty,
-        "stopping at token ids (use `stop`)",
-    ),
     field(
         "include_stop_str_in_output",
         Neutral::Bool(false),
@@ -224,11 +211,6 @@ const BODY: [Field; 53] = [
         Neutral::Null,
         "another chat template than the model's",
     ),
-    field(
-        "chat_template_kwargs",
-        Neutral::Empty,
-        "parameters of the chat template",
-    ),
     field("mm_processor_kwargs", Neutral::Empty, "images and sound"),
     field(
         "priority",
@@ -265,27 +247,11 @@ const BODY: [Field; 53] = [
 ];
 
 /// Of a message.
-const MESSAGE: [Field; 8] = [
-    field("tool_calls", Neutral::Empty, TOOLS),
-    field("function_call", Neutral::Null, TOOLS),
-    field(
-        "tool_call_id",
-        Neutral::Any,
-        "templates render results in the order of the messages",
-    ),
+const MESSAGE: [Field; 4] = [
+    field("function_call", Neutral::Null, FUNCTIONS),
     field("refusal", Neutral::Null, "a refusal in the history"),
     field("audio", Neutral::Null, "sound"),
     field("annotations", Neutral::Any, "notes about an earlier answer"),
-    field(
-        "reasoning_content",
-        Neutral::Any,
-        "earlier reasoning is not part of the prompt",
-    ),
-    field(
-        "reasoning",
-        Neutral::Any,
-        "earlier reasoning is not part of the prompt",
-    ),
 ];
 
 /// Of a part of a message's content.
@@ -301,12 +267,51 @@ const STREAM_OPTIONS: [Field; 1] = [field(
     "padding of events",
 )];
 
+/// Of a tool, or of its function.
+const TOOL: [Field; 1] = [field(
+    "cache_control",
+    Neutral::Any,
+    "prefixes are found by their content",
+)];
+
+/// Of `structured_outputs`.
+const STRUCTURED_OUTPUTS: [Field; 5] = [
+    field(
+        "disable_fallback",
+        Neutral::Any,
+        "one compiler of grammars serves all",
+    ),
+    field("disable_any_whitespace", Neutral::Bool(true), WHITE_SPACE),
+    field(
+        "disable_additional_properties",
+        Neutral::Bool(false),
+        "schemas other than the one that was sent",
+    ),
+    field("whitespace_pattern", Neutral::Null, WHITE_SPACE),
+    field(
+        "structural_tag",
+        Neutral::Null,
+        "tags: use `structured_outputs.grammar`",
+    ),
+];
+
 /// The object that a field is in.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(crate) enum Place {
     Body,
     /// The message with that index.
     Message(usize),
+    /// The call of the message.
+    Call {
+        message: usize,
+        call: usize,
+    },
+    /// The tool with that index.
+    Tool(usize),
+    ToolFunction(usize),
+    ResponseFormat,
+    JsonSchema,
+    StructuredOutputs,
     StreamOptions,
 }
 
@@ -316,26 +321,37 @@ impl Place {
             Self::Body => &BODY,
             Self::Message(_) => &MESSAGE,
             Self::StreamOptions => &STREAM_OPTIONS,
+            Self::StructuredOutputs => &STRUCTURED_OUTPUTS,
+            Self::Tool(_) | Self::ToolFunction(_) => &TOOL,
+            Self::Call { .. } | Self::ResponseFormat | Self::JsonSchema => &[],
         }
     }
 
-    fn path(self, name: &str) -> String {
+    pub(crate) fn path(self, name: &str) -> String {
         match self {
             Self::Body => name.to_owned(),
             Self::Message(index) => format!("messages[{index}].{name}"),
+            Self::Call { message, call } => {
+                format!("messages[{message}].tool_calls[{call}].{name}")
+            }
+            Self::Tool(index) => format!("tools[{index}].{name}"),
+            Self::ToolFunction(index) => format!("tools[{index}].function.{name}"),
+            Self::ResponseFormat => format!("response_format.{name}"),
+            Self::JsonSchema => format!("response_format.json_schema.{name}"),
+            Self::StructuredOutputs => format!("structured_outputs.{name}"),
             Self::StreamOptions => format!("stream_options.{name}"),
         }
     }
 }
 
 /// Whether a part of a message's content may have this member.
-pub(super) fn is_part_field(name: &str) -> bool {
+pub(crate) fn is_part_field(name: &str) -> bool {
     PART.iter().any(|field| field.name == name)
 }
 
 /// Keeps of a message's other fields the first that is refused and the first that is unknown, so
 /// that many messages take little memory until they are checked.
-pub(super) fn reduce(others: &mut Others) {
+pub(crate) fn reduce(others: &mut Others) {
     let (mut refused, mut unknown) = (false, false);
     others.retain(
         |name, value| match MESSAGE.iter().find(|field| field.name == name) {
@@ -347,22 +363,32 @@ pub(super) fn reduce(others: &mut Others) {
 }
 
 /// Refuses what would be ignored.
-pub(super) fn check(
+pub(crate) fn check(
     others: &Others,
     place: Place,
     unknown: UnknownFields,
 ) -> Result<(), RequestError> {
+    check_fields(others, place.fields(), |name| place.path(name), unknown)
+}
+
+/// Refuses what would be ignored in an object whose fields without an effect are `fields`; `path`
+/// is that of a member.
+pub(crate) fn check_fields(
+    others: &Others,
+    fields: &[Field],
+    path: impl Fn(&str) -> String,
+    unknown: UnknownFields,
+) -> Result<(), RequestError> {
     for (name, value) in others.iter() {
-        let known = place.fields().iter().find(|field| field.name == name);
+        let known = fields.iter().find(|field| field.name == name);
         match (known, unknown) {
             (Some(field), _) if field.neutral.allows(value) => {}
             (Some(field), _) => {
                 let instead = field.neutral.instead();
-                let path = place.path(name);
-                return Err(RequestError::no_effect(&path, field.about, &instead));
+                return Err(RequestError::no_effect(&path(name), field.about, &instead));
             }
             (None, UnknownFields::Ignore) => {}
-            (None, UnknownFields::Refuse) => return Err(RequestError::unknown(&place.path(name))),
+            (None, UnknownFields::Refuse) => return Err(RequestError::unknown(&path(name))),
         }
     }
     Ok(())
@@ -376,6 +402,8 @@ mod tests {
 
     use super::super::fields::{ChatFields, CompletionFields};
     use super::super::options::StreamOptions;
+    use super::super::output_format::{RawSchema, ResponseFormat, StructuredOutputs};
+    use super::super::tools::{RawCall, RawCalled, RawFunction, RawTool};
     use super::super::value::{RawMessage, RawPart};
     use super::*;
 
@@ -391,8 +419,8 @@ they ask for nothing. `null` is accepted everywhere and means that the field is 
 Fields that are in none of the tables are unknown. They are refused too, unless the server runs with
 `--unknown-fields ignore`.
 
-`logprobs` is refused where a worker's engine does not report log-probabilities: the simulator does
-not, `--engine llama` does.
+`logprobs`, `logit_bias`, constrained output and required tool calls depend on the engine and are refused
+where a worker's engine cannot do them. [agents.md](agents.md) has the table.
 
 ## Fields with an effect
 ";
@@ -405,8 +433,13 @@ not, `--engine llama` does.
         let stream = STREAM_OPTIONS
             .iter()
             .map(|field| ("stream_options.", field));
+        let tool = TOOL.iter().map(|field| ("tools[].", field));
+        let outputs = STRUCTURED_OUTPUTS
+            .iter()
+            .map(|field| ("structured_outputs.", field));
         let body = BODY.iter().map(|field| ("", field));
-        for (path, field) in body.chain(message).chain(part).chain(stream) {
+        let others = message.chain(part).chain(tool).chain(outputs).chain(stream);
+        for (path, field) in body.chain(others) {
             let about = match matches!(field.neutral, Neutral::Any) {
                 true => field.about.to_owned(),
                 false => format!("not supported: {}", field.about),
@@ -432,6 +465,13 @@ not, `--engine llama` does.
             list("`POST /v1/completions`", CompletionFields::FIELDS),
             list("`messages[]`", RawMessage::FIELDS),
             list("`messages[].content[]`", RawPart::FIELDS),
+            list("`messages[].tool_calls[]`", RawCall::FIELDS),
+            list("`messages[].tool_calls[].function`", RawCalled::FIELDS),
+            list("`tools[]`", RawTool::FIELDS),
+            list("`tools[].function`", RawFunction::FIELDS),
+            list("`response_format`", ResponseFormat::FIELDS),
+            list("`response_format.json_schema`", RawSchema::FIELDS),
+            list("`structured_outputs`", StructuredOutputs::FIELDS),
             list("`stream_options`", StreamOptions::FIELDS),
             list("`nvext`", &["extra_fields", "cache_salt"]),
         ];
@@ -453,6 +493,8 @@ not, `--engine llama` does.
             (&MESSAGE[..], RawMessage::FIELDS.to_vec()),
             (&PART[..], RawPart::FIELDS.to_vec()),
             (&STREAM_OPTIONS[..], StreamOptions::FIELDS.to_vec()),
+            (&STRUCTURED_OUTPUTS[..], StructuredOutputs::FIELDS.to_vec()),
+            (&TOOL[..], [RawTool::FIELDS, RawFunction::FIELDS].concat()),
         ] {
             for (index, field) in fields.iter().enumerate() {
                 let before = &fields[..index];

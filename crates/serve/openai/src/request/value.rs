@@ -9,12 +9,13 @@ use serde::de::{Error, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::error::RequestError;
-use super::object::object;
+use super::object::{bound, object};
 use super::support::{self, UnknownFields, is_part_field};
+use super::tools::RawCalls;
 use super::{MAX_MESSAGES, MAX_PROMPTS};
 
 /// Stop strings in one request. OpenAI takes 4; engines in the field take more.
-pub(super) const MAX_STOPS: usize = 16;
+pub(crate) const MAX_STOPS: usize = 16;
 
 /// What a completion continues. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub enum Prompt {
     Tokens(Vec<u32>),
 }
 
-pub(super) fn model(model: Option<String>) -> Result<String, RequestError> {
+pub(crate) fn model(model: Option<String>) -> Result<String, RequestError> {
     match model {
         Some(model) if model.is_empty() => Err(RequestError::empty("model", "must not be empty")),
         Some(model) => Ok(model),
@@ -34,7 +35,7 @@ pub(super) fn model(model: Option<String>) -> Result<String, RequestError> {
 
 /// `messages`.
 #[derive(Debug)]
-pub(super) struct Messages(pub(super) Vec<RawMessage>);
+pub(crate) struct Messages(pub(crate) Vec<RawMessage>);
 
 impl<'de> Deserialize<'de> for Messages {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
@@ -62,25 +63,21 @@ impl<'de> Deserialize<'de> for Messages {
     }
 }
 
-/// Ends a list that has become too long.
-fn bound<E: Error>(length: usize, most: usize, what: &str) -> Result<(), E> {
-    match length < most {
-        true => Ok(()),
-        false => Err(E::custom(format_args!("more than {most} {what}"))),
-    }
-}
-
 object! {
     RawMessage, "a message object" {
         role: String,
         content: RawContent,
         name: String,
+        tool_calls: RawCalls,
+        tool_call_id: String,
+        reasoning_content: String,
+        reasoning: String,
     }
 }
 
 /// A message's content: a string or a list of parts.
 #[derive(Debug)]
-pub(super) enum RawContent {
+pub(crate) enum RawContent {
     Text(String),
     /// Boxed, because the other kind is the rule and there may be many.
     Parts(Box<Joined>),
@@ -95,7 +92,7 @@ object! {
 
 /// The text of all parts, joined as they are read: parts that say next to nothing are many.
 #[derive(Debug, Default)]
-pub(super) struct Joined {
+pub(crate) struct Joined {
     text: String,
     parts: usize,
     /// The first part that will not do.
@@ -130,13 +127,17 @@ impl Joined {
             (Some(other), _) => PartProblem::OtherType(other.to_owned()),
             (None, _) => PartProblem::NoType,
         };
-        self.problem.get_or_insert((index, problem));
+        // An unknown field may be let pass, and must not hide what may not.
+        match &self.problem {
+            Some((_, PartProblem::UnknownField(_))) | None => self.problem = Some((index, problem)),
+            Some(_) => {}
+        }
     }
 }
 
 impl RawContent {
     /// The text; parts are joined by line breaks, as the engines in the field do.
-    pub(super) fn check(
+    pub(crate) fn check(
         self,
         message: usize,
         unknown: UnknownFields,
@@ -204,13 +205,13 @@ impl<'de> Deserialize<'de> for RawContent {
 
 /// `stop`: a string or a list of strings.
 #[derive(Debug)]
-pub(super) enum OneOrMany {
+pub(crate) enum OneOrMany {
     One(String),
     Many(Vec<String>),
 }
 
 impl OneOrMany {
-    pub(super) fn into_vec(self) -> Vec<String> {
+    pub(crate) fn into_vec(self) -> Vec<String> {
         match self {
             Self::One(text) => vec![text],
             Self::Many(texts) => texts,
@@ -249,7 +250,7 @@ impl<'de> Deserialize<'de> for OneOrMany {
 
 /// `prompt` in its four forms.
 #[derive(Debug)]
-pub(super) enum RawPrompt {
+pub(crate) enum RawPrompt {
     /// A string or one list of token ids.
     One(Prompt),
     /// A list of strings or of lists of token ids.
@@ -259,7 +260,7 @@ pub(super) enum RawPrompt {
 }
 
 impl RawPrompt {
-    pub(super) fn check(self) -> Result<Vec<Prompt>, RequestError> {
+    pub(crate) fn check(self) -> Result<Vec<Prompt>, RequestError> {
         let empty = |prompt: &Prompt| match prompt {
             Prompt::Text(text) => text.is_empty(),
             Prompt::Tokens(tokens) => tokens.is_empty(),

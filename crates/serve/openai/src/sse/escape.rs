@@ -20,7 +20,7 @@ const ESCAPED: [bool; 256] = {
 };
 
 /// Appends `text` in quotes.
-pub(super) fn push_string(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text.as_bytes();
     while let Some(at) = rest.iter().position(|&byte| ESCAPED[usize::from(byte)]) {

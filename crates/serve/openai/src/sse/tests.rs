@@ -55,7 +55,7 @@ proptest! {
         });
         let delta = Delta {
             role,
-            text: &text,
+            said: Said::Content(&text),
             finish,
             usage: usage.as_ref(),
             nvext: extended.then_some(r#"{"worker_id":7}"#),
@@ -73,8 +73,7 @@ proptest! {
                 index: 0,
                 delta: ChatDelta {
                     role: role.then(|| "assistant".to_owned()),
-                    content: content.then_some(text),
-                },
+                    content: content.then_some(text), ..ChatDelta::default() },
                 logprobs: None,
                 finish_reason: finish,
             }],
@@ -91,7 +90,7 @@ proptest! {
         finish in finishes(),
     ) {
         let mut out = Vec::new();
-        let delta = Delta { index, text: &text, finish, ..Delta::default() };
+        let delta = Delta { index, said: Said::Content(&text), finish, ..Delta::default() };
         EventWriter::completion("cmpl-1", 5, "m").event(&mut out, &delta);
         let expected = Completion {
             id: "cmpl-1".to_owned(),
@@ -106,6 +105,34 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn reasoning_and_calls_parse_back(text in texts(), id in texts(), index in any::<u32>()) {
+        let writer = EventWriter::chat("chatcmpl-1", 5, "m");
+        let delta = |said| {
+            let mut out = Vec::new();
+            writer.event(&mut out, &Delta { said, ..Delta::default() });
+            let chunk: ChatCompletionChunk = serde_json::from_str(payload(&out)).unwrap();
+            chunk.choices[0].delta.clone()
+        };
+        let call = |id: Option<&String>, name: Option<&String>, arguments: &str| ChatDelta {
+            tool_calls: vec![CallDelta {
+                index,
+                id: id.cloned(),
+                kind: id.map(|_| "function".to_owned()),
+                function: FunctionDelta { name: name.cloned(), arguments: Some(arguments.to_owned()) },
+            }],
+            ..ChatDelta::default()
+        };
+        let thought = ChatDelta { reasoning_content: Some(text.clone()), ..ChatDelta::default() };
+        prop_assert_eq!(delta(Said::Reasoning(&text)), thought);
+        let begun = delta(Said::Call { index, id: &id, name: &text });
+        prop_assert_eq!(begun, call(Some(&id), Some(&text), ""));
+        let more = delta(Said::Arguments { index, text: &text });
+        prop_assert_eq!(more, call(None, None, &text));
+    }
+}
+
 #[test]
 fn a_stream_looks_like_this() {
     let writer = EventWriter::chat("chatcmpl-1", 1_700_000_000, "llama");
@@ -114,14 +141,14 @@ fn a_stream_looks_like_this() {
         &mut out,
         &Delta {
             role: true,
-            text: "Hel",
+            said: Said::Content("Hel"),
             ..Delta::default()
         },
     );
     writer.event(
         &mut out,
         &Delta {
-            text: "lo\n",
+            said: Said::Content("lo\n"),
             ..Delta::default()
         },
     );
@@ -169,7 +196,7 @@ fn logprobs_travel_in_the_shape_of_their_endpoint() {
     };
     let mut out = Vec::new();
     let delta = Delta {
-        text: "a",
+        said: Said::Content("a"),
         logprobs: Some(Logprobs::Chat(&chat)),
         ..Delta::default()
     };
@@ -187,7 +214,7 @@ fn logprobs_travel_in_the_shape_of_their_endpoint() {
     let logprobs = Some(Logprobs::Completion(&completion));
     let delta = Delta {
         index: 2,
-        text: "a",
+        said: Said::Content("a"),
         logprobs,
         ..Delta::default()
     };
