@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use contract::{ModelName, WorkerCard, WorkerId};
 use engine::sim::{AnswerBank, Profile, SimExecutor};
+use grammar::Vocabulary;
 use preprocess::Preprocessor;
 use transport::Member;
 use worker::{Worker, WorkerContext};
@@ -25,6 +26,7 @@ pub(crate) enum Backend {
 pub(crate) struct Simulated {
     profile: Profile,
     answers: Arc<AnswerBank>,
+    vocabulary: Arc<Vocabulary>,
     seed: u64,
 }
 
@@ -73,7 +75,10 @@ impl Backend {
     /// What a worker announces.
     pub(crate) fn card(&self, id: WorkerId, name: &str) -> WorkerCard {
         match self {
-            Self::Simulated(simulated) => simulated.profile.card(id, name),
+            Self::Simulated(simulated) => WorkerCard {
+                grammars: true,
+                ..simulated.profile.card(id, name)
+            },
             Self::Llama(llama) => llama.card(id, name),
         }
     }
@@ -89,9 +94,11 @@ impl Backend {
                 let Simulated {
                     profile,
                     answers,
+                    vocabulary,
                     seed,
                 } = &**simulated;
-                let executor = SimExecutor::new(profile, Arc::clone(answers), *seed);
+                let executor = SimExecutor::new(profile, Arc::clone(answers), *seed)
+                    .with_vocabulary(Arc::clone(vocabulary));
                 Worker::start(card, executor, context)
             }
             Self::Llama(llama) => Worker::start(card, llama.executor()?, context),
@@ -109,6 +116,7 @@ fn simulated(
     let simulated = Simulated {
         profile,
         answers,
+        vocabulary: Arc::new(preprocessor.grammar_vocabulary()),
         seed,
     };
     Ok((Backend::Simulated(Box::new(simulated)), preprocessor))

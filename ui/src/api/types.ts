@@ -164,7 +164,7 @@ export type Failure = {
 export type Figures = { p50: number | null, p95: number | null, p99: number | null, samples: number, };
 
 /** Why an answer ended. */
-export type FinishReason = "stop" | "length" | "other";
+export type FinishReason = "stop" | "length" | "tool_calls" | "other";
 
 /** Where utilisation and memory of GPUs come from. */
 export type GpuSource = { "kind": "process" } | { "kind": "prometheus", url: string,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseQuery, parseRoute, withQuery } from "./route";
+import { parseQuery, parseRoute, TABS, withQuery } from "./route";
 
 describe("the route", () => {
   it("is the page before the question mark", () => {
@@ -11,6 +11,12 @@ describe("the route", () => {
     expect(parseRoute("#/grafana/gtc-demo?range=5m")).toEqual({ page: "grafana", uid: "gtc-demo" });
     expect(parseRoute("")).toEqual({ page: "dashboard" });
     expect(parseRoute("#/?theme=dark")).toEqual({ page: "dashboard" });
+  });
+
+  it("of every tab is the tab's page", () => {
+    for (const tab of TABS) {
+      expect(parseRoute(tab.href).page).toBe(tab.page);
+    }
   });
 
   it("reads and changes the page's own values", () => {

@@ -28,7 +28,7 @@ function decoded(text: string): string {
   }
 }
 
-/** A page without a case here opens the dashboard, and nothing complains. */
+/** A page without a case here opens the dashboard; a test compares it with the tabs. */
 export function parseRoute(hash: string): Route {
   const [path = ""] = hash.replace(/^#?\/?/, "").split("?");
   const [first, second] = path.split("/");

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use answer_parser::{ReasoningFormat, ToolFormat};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use contract::{BlockFormat, Visitors};
-use frontend::UnknownFields;
-use frontend::{Connections, Listening};
+use frontend::{Connections, Listening, StoreLimits, UnknownFields};
 use router::{BlockWeights, MODES, Mode, ModeName, RouterConfig};
 
 use super::seconds;
@@ -32,9 +32,38 @@ pub(crate) struct ModelArgs {
     /// Unsafe with untrusted input: a message can then end itself and forge others in any role.
     #[arg(long, help_heading = "Model")]
     pub(crate) parse_special_tokens_in_content: bool,
+    /// Jinja file with a chat template instead of the model's own
+    #[arg(long, value_name = "FILE", help_heading = "Model")]
+    pub(crate) chat_template: Option<PathBuf>,
+    /// How the model writes tool calls: hermes, llama3, mistral, pythonic; by default its chat template decides
+    #[arg(long, value_parser = tool_format, value_name = "FORMAT", help_heading = "Model")]
+    pub(crate) tool_call_parser: Option<ToolFormat>,
+    /// How the model marks its reasoning: think; by default its chat template decides
+    #[arg(long, value_parser = reasoning_format, value_name = "FORMAT", help_heading = "Model")]
+    pub(crate) reasoning_parser: Option<ReasoningFormat>,
     /// Size of the tokenizer's cache, in bytes
     #[arg(long, default_value_t = 64 << 20, help_heading = "Model")]
     pub(crate) tokenizer_cache_bytes: usize,
+}
+
+fn tool_format(name: &str) -> Result<ToolFormat, FormatError> {
+    ToolFormat::named(name).ok_or_else(|| FormatError::new(ToolFormat::ALL.map(ToolFormat::as_str)))
+}
+
+fn reasoning_format(name: &str) -> Result<ReasoningFormat, FormatError> {
+    let names = ReasoningFormat::ALL.map(ReasoningFormat::as_str);
+    ReasoningFormat::named(name).ok_or_else(|| FormatError::new(names))
+}
+
+/// A format that nobody knows.
+#[derive(Debug, thiserror::Error)]
+#[error("expected one of {0}")]
+struct FormatError(String);
+
+impl FormatError {
+    fn new<const N: usize>(names: [&str; N]) -> Self {
+        Self(names.join(", "))
+    }
 }
 
 /// What happens to fields of a request that are unknown.
@@ -143,6 +172,15 @@ pub(crate) struct RoutingArgs {
     pub(crate) decision_log: usize,
 }
 
+impl LimitArgs {
+    pub(crate) fn stored(&self) -> StoreLimits {
+        StoreLimits {
+            entries: self.stored_responses,
+            bytes: self.stored_responses_bytes,
+        }
+    }
+}
+
 /// Limits of the server.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LimitArgs {
@@ -154,6 +192,24 @@ pub(crate) struct LimitArgs {
     /// Fields that are known but not supported are always refused (docs/request-fields.md).
     #[arg(long, value_enum, default_value_t = UnknownFieldsChoice::Refuse, value_name = "ACTION", hide_possible_values = true, help_heading = "Limits")]
     pub(crate) unknown_fields: UnknownFieldsChoice,
+    /// Keep the line that coding agents change with every request at the head of the system prompt
+    ///
+    /// By default a line `x-anthropic-billing-header: …` there is removed: it makes each request's
+    /// prefix new, so nothing of it is found in any cache. The answer's header
+    /// x-homing-normalized says so.
+    #[arg(long, help_heading = "Limits")]
+    pub(crate) keep_agent_headers: bool,
+    /// Most responses kept for requests with `previous_response_id`; 0 for none
+    #[arg(
+        long,
+        default_value_t = 10_000,
+        value_name = "N",
+        help_heading = "Limits"
+    )]
+    pub(crate) stored_responses: usize,
+    /// Most bytes of responses kept
+    #[arg(long, default_value_t = 64 << 20, value_name = "BYTES", help_heading = "Limits")]
+    pub(crate) stored_responses_bytes: usize,
     /// Largest request body
     #[arg(long, default_value_t = 16 << 20, help_heading = "Limits")]
     pub(crate) max_body_bytes: usize,

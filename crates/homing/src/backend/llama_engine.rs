@@ -1,6 +1,7 @@
 //! Workers that compute a model on this machine's processor.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use checkpoint::{Checkpoint, HeadFiles};
@@ -44,9 +45,10 @@ impl Llama {
             block_size: block_size as usize,
             workers: workers as usize,
         };
-        let options = options(&checkpoint, plan, sizes, speculation)?;
+        let mut options = options(&checkpoint, plan, sizes, speculation)?;
         check_memory(&checkpoint, &options, workers)?;
         let preprocessor = model.preprocessor(options.model.context as u32)?;
+        options.vocabulary = Some(Arc::new(preprocessor.grammar_vocabulary()));
         let total = checkpoint.stored_bytes();
         let mut done = 0;
         let mut told = 0;
@@ -128,6 +130,8 @@ impl Llama {
             engine: "llama".to_owned(),
             simulated: false,
             logprobs: true,
+            grammars: true,
+            logit_bias: true,
             speculation: speculation.as_str().to_owned(),
         }
     }
@@ -244,6 +248,7 @@ fn options(
         speculation,
         drafts,
         adapts: true,
+        vocabulary: None,
     })
 }
 

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use checkpoint::Checkpoint;
 use contract::ModelName;
 use engine::sim::Profile;
-use preprocess::{PreprocessConfig, Preprocessor, Vocabulary};
+use preprocess::{PreprocessConfig, Preprocessor, TemplateFile, Vocabulary};
 
 use crate::args::{EngineChoice, LlamaArgs, ModelArgs, SpeculationChoice};
 use crate::model;
@@ -162,6 +162,13 @@ impl ModelArgs {
             preprocess: PreprocessConfig {
                 cache_bytes: self.tokenizer_cache_bytes,
                 parse_specials_in_content: self.parse_special_tokens_in_content,
+                template: self
+                    .chat_template
+                    .as_deref()
+                    .map(template_file)
+                    .transpose()?,
+                tool_format: self.tool_call_parser,
+                reasoning_format: self.reasoning_parser,
                 ..PreprocessConfig::default()
             },
         })
@@ -172,6 +179,15 @@ impl ModelArgs {
         let named = named.filter(|name| !Path::new(name).exists());
         self.model_name.as_deref().or(named)
     }
+}
+
+fn template_file(path: &Path) -> anyhow::Result<TemplateFile> {
+    let source = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read --chat-template {}", path.display()))?;
+    Ok(TemplateFile {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 impl ModelPlan {
@@ -194,7 +210,7 @@ impl ModelPlan {
             ..self.preprocess.clone()
         };
         let Some(path) = &self.path else {
-            return Ok(Preprocessor::embedded(config));
+            return Ok(Preprocessor::embedded_with_template(config)?);
         };
         if path.is_dir() {
             return Ok(Preprocessor::from_dir(path, config)?);
@@ -224,6 +240,9 @@ mod tests {
                 model_path: None,
                 model: Some(model.to_owned()),
                 parse_special_tokens_in_content: false,
+                chat_template: None,
+                tool_call_parser: None,
+                reasoning_parser: None,
                 tokenizer_cache_bytes: 0,
             };
             args.name().map(str::to_owned)

@@ -53,6 +53,8 @@ impl FrontendArgs {
             max_queue_wait: Some(self.routing.max_queue_wait),
             trust_priority: self.routing.trust_priority_header,
             unknown_fields: self.limits.unknown_fields.into(),
+            normalize_agents: !self.limits.keep_agent_headers,
+            stored_responses: self.limits.stored(),
             access: control.access.clone(),
             api_keys: None,
             blocks: served.blocks,

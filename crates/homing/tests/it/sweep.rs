@@ -269,7 +269,7 @@ fn a_sweep_is_typed_continued_and_reported_again() {
     let other = homing("--virtual --levels 6", &output);
     let told = text(&other.stderr);
     assert_eq!(other.status.code(), Some(2));
-    assert!(told.contains("another plan (its levels differs)"), "{told}");
+    assert!(told.contains("another plan (its modes differs)"), "{told}");
     let mut command = Command::new(PROGRAM);
     let reported = command
         .args(["sweep", "report"])

@@ -303,6 +303,11 @@ fn front(scene: &Scene, mode: &str, queue_limit: u32, clock: Clock, tasks: &Task
         max_queue_wait: None,
         trust_priority: false,
         unknown_fields: UnknownFields::Refuse,
+        normalize_agents: true,
+        stored_responses: frontend::StoreLimits {
+            entries: 100,
+            bytes: 1 << 20,
+        },
         access: Access::Open,
         api_keys: None,
         blocks: BlockFormat::new(scene.profile.block_size),

@@ -13,6 +13,7 @@ use engine::sim::{AnswerBank, Profile, SimExecutor};
 use frontend::{Access, ApiKeys, FaultLimits, Frontend, FrontendConfig, KeyRing, Parts};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
+use openai::responses::StoreLimits;
 use openai::{ChatCompletionChunk, UnknownFields, Usage};
 use preprocess::{PreprocessConfig, Preprocessor, corpus};
 use router::{Router, RouterConfig, WorkerView};
@@ -81,6 +82,11 @@ impl Setup {
             max_queue_wait: self.max_queue_wait,
             trust_priority: self.trust_priority,
             unknown_fields: UnknownFields::Refuse,
+            normalize_agents: true,
+            stored_responses: StoreLimits {
+                entries: 100,
+                bytes: 1 << 20,
+            },
             access: Access::Open,
             api_keys: keys.map(KeyRing::new),
             blocks: BlockFormat::new(self.profile.block_size),

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
+use answer_parser::{AnswerFormat, AnswerParser, Part, ToolFormat};
 use contract::{FinishReason, Started, WorkerId};
 use openai::{Extensions, Usage};
 use preprocess::TextStream;
@@ -27,12 +28,39 @@ pub(crate) struct Answer {
     started: Option<Started>,
     times: TokenTimes,
     text: TextStream,
+    /// Where there is more to find in the text than content.
+    parser: Option<CallParser>,
     logprobs: Gathered,
     /// Gone once the answer is complete.
     reply: Option<Reply>,
 }
 
-/// What one chunk added. Its text is in the caller's buffer.
+/// The parser of an answer's text, and what it has found.
+#[derive(Debug)]
+struct CallParser {
+    parser: AnswerParser,
+    format: AnswerFormat,
+    /// Text on its way to the parser; kept for its allocation.
+    passing: String,
+    /// Of each call so far.
+    ids: Vec<String>,
+}
+
+/// What an answer said, in order: either text alone, or parts.
+#[derive(Debug, Default)]
+pub(crate) struct Spoken {
+    pub(crate) text: String,
+    pub(crate) parts: Vec<Part>,
+}
+
+impl Spoken {
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+        self.parts.clear();
+    }
+}
+
+/// What one chunk added. What it said is in the caller's buffer.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) finish: Option<openai::FinishReason>,
@@ -56,6 +84,7 @@ impl Answer {
     pub(crate) fn new(index: u32, reply: Reply, text: TextStream, logprobs: Gathered) -> Self {
         Self {
             index,
+            parser: None,
             usage: usage_of(&reply),
             begun: None,
             started: None,
@@ -64,6 +93,32 @@ impl Answer {
             logprobs,
             reply: Some(reply),
         }
+    }
+
+    /// Looks for reasoning and calls in the text.
+    #[must_use]
+    pub(crate) fn parsed(mut self, format: AnswerFormat, tool_names: &[String]) -> Self {
+        if format.tools.is_some() || format.reasoning.is_some() {
+            self.parser = Some(CallParser {
+                parser: AnswerParser::new(format, tool_names),
+                format,
+                passing: String::new(),
+                ids: Vec::new(),
+            });
+        }
+        self
+    }
+
+    /// The stop string that ended the answer, if one did.
+    pub(crate) fn stopped_by(&self) -> Option<&str> {
+        self.text.stopped_by()
+    }
+
+    /// The id of a call of this answer.
+    pub(crate) fn call_id(&self, index: u32) -> &str {
+        let ids = self.parser.as_ref().map(|parser| &parser.ids);
+        ids.and_then(|ids| ids.get(index as usize))
+            .map_or("", String::as_str)
     }
 
     pub(crate) fn worker(&self) -> Option<WorkerId> {
@@ -78,11 +133,11 @@ impl Answer {
         Poll::Ready(Ok(()))
     }
 
-    /// Appends the next chunk's text to `text`; `None` after the last.
+    /// Appends what the next chunk says to `spoken`; `None` after the last.
     pub(crate) fn poll_piece(
         &mut self,
         context: &mut Context<'_>,
-        text: &mut String,
+        spoken: &mut Spoken,
     ) -> Poll<Option<Result<Piece, ReplyError>>> {
         if let Err(error) = ready!(self.poll_begun(context)) {
             self.reply = None;
@@ -105,16 +160,26 @@ impl Answer {
         self.usage = usage_of(reply);
         self.started = reply.started;
         self.logprobs.add(&chunk);
+        let text = match &mut self.parser {
+            Some(parser) => &mut parser.passing,
+            None => &mut spoken.text,
+        };
         let stopped = self.text.push(&chunk.tokens, text);
-        let finish = match (stopped, chunk.finish) {
+        let mut finish = match (stopped, chunk.finish) {
             (true, _) | (_, Some(FinishReason::Stop)) => Some(openai::FinishReason::Stop),
             (_, Some(FinishReason::Length)) => Some(openai::FinishReason::Length),
             (false, None) => None,
         };
-        if finish.is_some() {
-            if !stopped {
-                self.text.finish(text);
+        if finish.is_some() && !stopped {
+            self.text.finish(text);
+        }
+        if let Some(parser) = &mut self.parser {
+            parser.parse(finish.is_some(), &mut spoken.parts);
+            if finish == Some(openai::FinishReason::Stop) && !parser.ids.is_empty() {
+                finish = Some(openai::FinishReason::ToolCalls);
             }
+        }
+        if finish.is_some() {
             self.times = reply.times();
             self.reply = None;
         }
@@ -161,6 +226,32 @@ impl Answer {
             "total_time_ms": milliseconds(record.elapsed()),
             "kv_hit_rate": f64::from(cached) / f64::from(self.usage.prompt_tokens.max(1)),
         })
+    }
+}
+
+impl CallParser {
+    /// Passes the text on, and names the calls that begin in it.
+    fn parse(&mut self, finished: bool, parts: &mut Vec<Part>) {
+        let before = parts.len();
+        self.parser.push(&self.passing, parts);
+        self.passing.clear();
+        if finished {
+            self.parser.finish(parts);
+        }
+        for part in &parts[before..] {
+            if matches!(part, Part::Call { .. }) {
+                self.ids.push(call_id(self.format.tools));
+            }
+        }
+    }
+}
+
+/// An id of a call. Mistral's templates take nine letters and digits only.
+fn call_id(format: Option<ToolFormat>) -> String {
+    let id = answer_id("call_");
+    match format {
+        Some(ToolFormat::Mistral) => id[id.len() - 9..].to_owned(),
+        _ => id,
     }
 }
 

@@ -1,15 +1,16 @@
 //! Who sends a request and with which rights, from its headers and its key.
 //!
 //! With keys, a key is a tenant. Without, everyone is the same nameless tenant, and all there is
-//! to tell clients apart is the `x-session-id` that they choose themselves: that shares slots
+//! to tell clients apart is the session id that they choose themselves: that shares slots
 //! fairly among well-behaved ones and stops nobody who sends another id with every request.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use contract::HashSeed;
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, header};
 use router::Identity;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -21,7 +22,15 @@ use crate::keys::{Key, KeyPermit};
 
 static PRIORITY: HeaderName = HeaderName::from_static("x-request-priority");
 static TIMEOUT: HeaderName = HeaderName::from_static("x-request-timeout-ms");
-static SESSION: HeaderName = HeaderName::from_static("x-session-id");
+static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// Under which clients name their sessions: ours and the usual one first, then those of agents.
+static SESSIONS: [HeaderName; 5] = [
+    HeaderName::from_static("x-session-id"),
+    HeaderName::from_static("x-session-affinity"),
+    HeaderName::from_static("x-claude-code-session-id"),
+    HeaderName::from_static("session-id"),
+    HeaderName::from_static("session_id"),
+];
 
 /// Who sent a request.
 #[derive(Clone, Debug)]
@@ -35,8 +44,8 @@ impl Caller {
     /// Reads the headers. Fails if keys are asked for and none is there, or if a header makes
     /// no sense.
     pub(crate) fn of(app: &App, headers: &HeaderMap) -> Result<Self, ApiError> {
-        let sent = headers.get(header::AUTHORIZATION);
-        let sent = sent.map(HeaderValue::as_bytes);
+        let sent = credential(headers);
+        let sent = sent.as_deref();
         let key = match &app.api_keys {
             None => None,
             Some(keys) => {
@@ -69,6 +78,11 @@ impl Caller {
         }
     }
 
+    /// Whose conversations the caller may continue: those of its key.
+    pub(crate) fn owner(&self) -> &str {
+        self.key.as_ref().map_or("", |(key, _)| &key.name)
+    }
+
     /// A request's seed, apart from others' where the key asks for it.
     pub(crate) fn seed(&self, request: HashSeed) -> HashSeed {
         match &self.key {
@@ -76,6 +90,15 @@ impl Caller {
             None => request,
         }
     }
+}
+
+/// The key as `Authorization` has it. Clients of Anthropic's API send `x-api-key`.
+pub(crate) fn credential(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
+    if let Some(sent) = headers.get(header::AUTHORIZATION) {
+        return Some(Cow::Borrowed(sent.as_bytes()));
+    }
+    let key = headers.get(&API_KEY)?;
+    Some(Cow::Owned([b"Bearer ", key.as_bytes()].concat()))
 }
 
 /// How far a caller may go.
@@ -88,8 +111,8 @@ fn highest(key: Option<&Key>, trusted: bool) -> i32 {
 fn identity(headers: &HeaderMap, key: Option<&Key>) -> Identity {
     // 0 is for those without.
     let named = |bytes: &[u8]| xxh3_64(bytes).max(1);
-    let session = headers.get(&SESSION);
-    let session = session.filter(|session| !session.is_empty());
+    let mut sessions = SESSIONS.iter().filter_map(|name| headers.get(name));
+    let session = sessions.find(|session| !session.is_empty());
     Identity {
         tenant: key.map_or(0, |key| named(key.name.as_bytes())),
         share: key.map_or(1, |key| key.share),

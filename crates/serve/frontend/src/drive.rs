@@ -99,6 +99,7 @@ impl Dispatch {
             limits: prepared.limits,
             sampling: prepared.sampling,
             logprobs: prepared.logprobs,
+            grammar: prepared.grammar,
         };
         let prompt_tokens = request.prompt.len() as u32;
         let journey = Journey::new(Arc::clone(self), request, urgency);

@@ -12,6 +12,7 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use contract::{Denied, LinkError};
 use http::{HeaderValue, Method, StatusCode, header};
+use openai::messages::MessagesError;
 use openai::{ErrorBody, RequestError, RequestErrorKind};
 use preprocess::PrepareError;
 use router::{ModeError, RouteError};
@@ -118,10 +119,11 @@ impl ApiError {
             .code("model_not_found")
     }
 
-    pub(crate) fn no_logprobs() -> Self {
-        let message = "`logprobs`: the workers of this model do not report log-probabilities.";
+    /// A field that the engines of this model's workers cannot honour.
+    pub(crate) fn engine_cannot(param: &str, what: &str) -> Self {
+        let message = format!("`{param}`: the workers of this model {what}.");
         Self::new(StatusCode::BAD_REQUEST, message)
-            .param("logprobs")
+            .param(param)
             .code("unsupported_parameter")
     }
 
@@ -194,6 +196,40 @@ impl ApiError {
     }
 }
 
+impl ApiError {
+    /// As Anthropic's clients expect it.
+    pub(crate) fn into_messages_response(self, request_id: Option<&str>) -> Response {
+        let status = self.status;
+        let body = MessagesError::new(status.as_u16(), &self.body(), request_id);
+        let retry_after = self.retry_after;
+        with_retry((status, axum::Json(body)).into_response(), retry_after)
+    }
+
+    /// The status, for events that name it.
+    pub(crate) fn status_number(&self) -> u16 {
+        self.status.as_u16()
+    }
+
+    pub(crate) fn unknown_response(id: &str) -> Self {
+        let id = abridged(id);
+        let message = format!("Previous response with id `{id}` not found.");
+        Self::bad_request(message)
+            .param("previous_response_id")
+            .code("previous_response_not_found")
+    }
+}
+
+fn with_retry(mut response: Response, retry_after: Option<Duration>) -> Response {
+    if let Some(wait) = retry_after {
+        // Whole seconds, and never "at once".
+        let seconds = wait.as_secs_f64().ceil().max(1.0) as u64;
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
 /// Of a health check: whether requests can be served now.
 pub(crate) fn health_status(serving: bool) -> StatusCode {
     match serving {
@@ -213,15 +249,8 @@ fn abridged(text: &str) -> Cow<'_, str> {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let mut response = (self.status, axum::Json(self.body())).into_response();
-        if let Some(wait) = self.retry_after {
-            // Whole seconds, and never "at once".
-            let seconds = wait.as_secs_f64().ceil().max(1.0) as u64;
-            response
-                .headers_mut()
-                .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        response
+        let response = (self.status, axum::Json(self.body())).into_response();
+        with_retry(response, self.retry_after)
     }
 }
 

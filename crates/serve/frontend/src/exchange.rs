@@ -8,14 +8,17 @@ use openai::{Extensions, GenerationOptions, Usage};
 
 use crate::App;
 use crate::answer::{Answer, answer_id};
-use crate::metrics::{Endpoint, RequestRecord};
+use crate::metrics::RequestRecord;
+use crate::shape::Shape;
 
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) app: Arc<App>,
-    pub(crate) endpoint: Endpoint,
+    pub(crate) shape: Shape,
     pub(crate) record: Arc<RequestRecord>,
     pub(crate) answers: Vec<Answer>,
+    /// At least 1.
+    answers_per_prompt: u32,
     /// What to write before each answer: prompts that are to be echoed.
     pub(crate) echoes: Vec<String>,
     pub(crate) include_usage: bool,
@@ -30,26 +33,19 @@ pub(crate) struct Served {
     pub(crate) options: GenerationOptions,
     pub(crate) echoes: Vec<String>,
     pub(crate) answers: Vec<Answer>,
+    pub(crate) shape: Shape,
 }
 
 impl Exchange {
-    pub(crate) fn new(
-        app: Arc<App>,
-        endpoint: Endpoint,
-        record: Arc<RequestRecord>,
-        served: Served,
-    ) -> Self {
-        let prefix = match endpoint {
-            Endpoint::Chat => "chatcmpl-",
-            Endpoint::Completions => "cmpl-",
-        };
+    pub(crate) fn new(app: Arc<App>, record: Arc<RequestRecord>, served: Served) -> Self {
         Self {
             created: app.unix_now(),
-            id: answer_id(prefix),
+            id: answer_id(served.shape.id_prefix()),
             app,
-            endpoint,
+            shape: served.shape,
             record,
             answers: served.answers,
+            answers_per_prompt: served.options.n,
             echoes: served.echoes,
             include_usage: served.options.include_usage,
             continuous_usage: served.options.continuous_usage_stats,
@@ -68,13 +64,16 @@ impl Exchange {
     pub(crate) fn total_usage(&self) -> Usage {
         let (mut prompt, mut output, mut cached) = (0, 0, 0);
         let (mut accepted, mut rejected) = (0, 0);
-        for Answer { usage, .. } in &self.answers {
-            prompt += usage.prompt_tokens;
+        for Answer { usage, index, .. } in &self.answers {
+            // A prompt counts once, however many answers it gets.
+            if index % self.answers_per_prompt == 0 {
+                prompt += usage.prompt_tokens;
+                cached += usage
+                    .prompt_tokens_details
+                    .unwrap_or_default()
+                    .cached_tokens;
+            }
             output += usage.completion_tokens;
-            cached += usage
-                .prompt_tokens_details
-                .unwrap_or_default()
-                .cached_tokens;
             let guesses = usage.completion_tokens_details.unwrap_or_default();
             accepted += guesses.accepted_prediction_tokens.unwrap_or(0);
             rejected += guesses.rejected_prediction_tokens.unwrap_or(0);

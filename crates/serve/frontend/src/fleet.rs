@@ -31,8 +31,15 @@ struct Contact {
     link: Arc<dyn WorkerLink>,
     /// It has announced that it is leaving.
     draining: bool,
-    /// Whether its engine reports log-probabilities.
-    logprobs: bool,
+    abilities: Abilities,
+}
+
+/// What not every engine can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Abilities {
+    pub(crate) logprobs: bool,
+    pub(crate) grammars: bool,
+    pub(crate) logit_bias: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -67,10 +74,15 @@ impl Fleet {
         self.simulated.load(Ordering::Relaxed)
     }
 
-    /// Whether every worker reports log-probabilities, whichever a request goes to.
-    pub(crate) fn reports_logprobs(&self) -> bool {
+    /// What every worker can do, whichever a request goes to.
+    pub(crate) fn abilities(&self) -> Abilities {
         let contacts = self.contacts.read();
-        contacts.values().all(|contact| contact.logprobs)
+        let all = |can: fn(&Abilities) -> bool| contacts.values().all(|one| can(&one.abilities));
+        Abilities {
+            logprobs: all(|can| can.logprobs),
+            grammars: all(|can| can.grammars),
+            logit_bias: all(|can| can.logit_bias),
+        }
     }
 
     /// All links in the order of their workers' ids.
@@ -149,7 +161,11 @@ impl Fleet {
         let contact = Contact {
             link: Arc::clone(&link),
             draining: false,
-            logprobs: card.logprobs,
+            abilities: Abilities {
+                logprobs: card.logprobs,
+                grammars: card.grammars,
+                logit_bias: card.logit_bias,
+            },
         };
         self.contacts.write().insert(worker, contact);
         let pump = Pump {
@@ -310,6 +326,8 @@ mod tests {
             simulated: true,
             logprobs: false,
             speculation: "none".to_owned(),
+            grammars: false,
+            logit_bias: false,
         }
     }
 

@@ -21,6 +21,7 @@
 //! | [`admission`] | the door |
 //! | [`intake`] | reads bodies and works on them, within limits |
 //! | [`control`], [`fleet_command`] | looking into the server and changing it |
+//! | [`shape`] | the APIs that an answer can be written for |
 //! | [`service`] | routes, health, models, metrics |
 //! | [`listen`] | connections: how many, for how long, under which names |
 //! | [`slow_reader`] | cuts off clients that do not read |
@@ -50,6 +51,7 @@ mod reply;
 mod respond;
 mod routing;
 mod service;
+mod shape;
 mod slow_reader;
 mod stream;
 
@@ -60,6 +62,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{BlockFormat, Clock, FrontendId, ModelName};
+use openai::responses::ResponseStore;
+use parking_lot::Mutex;
 use preprocess::Preprocessor;
 use router::Router;
 use tasks::Tasks;
@@ -69,6 +73,7 @@ use transport::Changes;
 
 pub use contract::Access;
 pub use openai::UnknownFields;
+pub use openai::responses::StoreLimits;
 
 pub use crate::control::random_token;
 pub use crate::fleet_command::{FleetCommand, FleetError};
@@ -96,6 +101,11 @@ pub struct FrontendConfig {
     pub trust_priority: bool,
     /// What happens to fields of a request that nobody knows.
     pub unknown_fields: UnknownFields,
+    /// Whether what changes with every request at the head of a well-known agent's system prompt
+    /// is removed.
+    pub normalize_agents: bool,
+    /// How much is kept for requests that continue a response.
+    pub stored_responses: StoreLimits,
     pub access: Access,
     /// If set, every request for an answer must carry one of these keys.
     pub api_keys: Option<KeyRing>,
@@ -156,6 +166,8 @@ struct App {
     max_queue_wait: Option<Duration>,
     trust_priority: bool,
     unknown_fields: UnknownFields,
+    normalize_agents: bool,
+    responses: Mutex<ResponseStore>,
     fleet_commands: Option<mpsc::Sender<FleetCommand>>,
 }
 
@@ -210,6 +222,8 @@ impl Frontend {
                 max_queue_wait: config.max_queue_wait,
                 trust_priority: config.trust_priority,
                 unknown_fields: config.unknown_fields,
+                normalize_agents: config.normalize_agents,
+                responses: Mutex::new(ResponseStore::new(config.stored_responses)),
                 fleet_commands: parts.fleet_commands,
             }),
         }

@@ -75,7 +75,9 @@ impl Gathered {
         echoed: Option<Arc<[TokenId]>>,
     ) -> Self {
         let lists = match endpoint {
-            Endpoint::Chat => Lists::Chat(ChatLogprobs::default()),
+            Endpoint::Chat | Endpoint::Responses | Endpoint::Messages => {
+                Lists::Chat(ChatLogprobs::default())
+            }
             Endpoint::Completions => Lists::Completion(Box::new(Completion {
                 lists: CompletionLogprobs::default(),
                 echoed,

@@ -34,6 +34,8 @@ pub(crate) enum Migration {
 pub(crate) enum Endpoint {
     Chat,
     Completions,
+    Responses,
+    Messages,
 }
 
 impl Endpoint {
@@ -41,6 +43,8 @@ impl Endpoint {
         match self {
             Self::Chat => "chat_completions",
             Self::Completions => "completions",
+            Self::Responses => "responses",
+            Self::Messages => "anthropic_messages",
         }
     }
 }

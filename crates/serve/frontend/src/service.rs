@@ -8,12 +8,13 @@ use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
-use http::{HeaderMap, HeaderValue, Method, Uri, header};
+use http::{HeaderMap, Method, Uri, header};
 use openai::{Model, ModelList, ObjectKind};
 use router::ModeName;
 use serde_json::{Value, json};
 
 use crate::App;
+use crate::caller::credential;
 use crate::control;
 use crate::error::{ApiError, health_status};
 use crate::metrics::Endpoint;
@@ -26,6 +27,9 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
     let api = Router::new()
         .route("/v1/chat/completions", post(chat))
         .route("/v1/completions", post(completions))
+        .route("/v1/responses", post(responses))
+        .route("/v1/messages", post(messages))
+        .route("/v1/messages/count_tokens", post(count_tokens))
         .route("/v1/models", get(models))
         .route("/v1/models/{*model}", get(model))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&app), check_key));
@@ -62,11 +66,14 @@ async fn check_key(
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    if let Some(keys) = &app.api_keys {
-        let sent = request.headers().get(header::AUTHORIZATION);
-        if !keys.allow(sent.map(HeaderValue::as_bytes)) {
-            return Err(ApiError::unauthorized());
-        }
+    if let Some(keys) = &app.api_keys
+        && !keys.allow(credential(request.headers()).as_deref())
+    {
+        let error = ApiError::unauthorized();
+        return Ok(match request.uri().path().starts_with("/v1/messages") {
+            true => error.into_messages_response(None),
+            false => error.into_response(),
+        });
     }
     Ok(next.run(request).await)
 }
@@ -77,6 +84,18 @@ async fn chat(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Re
 
 async fn completions(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
     respond::handle(app, Endpoint::Completions, &headers, body).await
+}
+
+async fn responses(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
+    respond::handle(app, Endpoint::Responses, &headers, body).await
+}
+
+async fn messages(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
+    respond::handle(app, Endpoint::Messages, &headers, body).await
+}
+
+async fn count_tokens(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
+    respond::count_tokens(&app, &headers, body).await
 }
 
 async fn models(State(app): State<Arc<App>>) -> Json<ModelList> {

@@ -17,19 +17,23 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use answer_parser::Part;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderValue, header};
 use http_body::Frame;
-use openai::{Delta, EventWriter, FinishReason, sse};
+use openai::messages::MessagesWriter;
+use openai::responses::ResponsesWriter;
+use openai::{Delta, EventWriter, FinishReason, Said, sse};
 use tracing::warn;
 
+use crate::answer::{Answer, Spoken};
 use crate::error::ApiError;
 use crate::exchange::Exchange;
 use crate::logprobs::Taken;
-use crate::metrics::Endpoint;
 use crate::reply::ReplyError;
+use crate::shape::Shape;
 
 /// A frame is sent once it has this size, even if more is ready.
 const FRAME_BYTES: usize = 32 << 10;
@@ -49,25 +53,41 @@ pub(crate) fn response(exchange: Exchange) -> Response {
 struct EventStream {
     /// Gone once the stream has ended.
     exchange: Option<Exchange>,
-    writer: EventWriter,
+    writer: Writer,
     /// Answers whose first event is out.
     begun: Vec<bool>,
-    text: String,
+    spoken: Spoken,
+}
+
+/// Writes the events of one of the APIs.
+enum Writer {
+    Completions(EventWriter),
+    Responses(Box<ResponsesWriter>),
+    Messages(Box<MessagesWriter>),
 }
 
 impl EventStream {
     fn new(exchange: Exchange) -> Self {
+        let (id, created) = (exchange.id.as_str(), exchange.created);
         let model = exchange.app.model.as_str();
-        let writer = match exchange.endpoint {
-            Endpoint::Chat => EventWriter::chat(&exchange.id, exchange.created, model),
-            Endpoint::Completions => EventWriter::completion(&exchange.id, exchange.created, model),
+        let writer = match &exchange.shape {
+            Shape::Chat => Writer::Completions(EventWriter::chat(id, created, model)),
+            Shape::Completions => Writer::Completions(EventWriter::completion(id, created, model)),
+            Shape::Responses(responded) => {
+                let echo = responded.echo.clone();
+                Writer::Responses(Box::new(ResponsesWriter::new(id, created, model, echo)))
+            }
+            Shape::Messages { omit_thinking, .. } => {
+                let writer = MessagesWriter::new(id, model).omit_thinking(*omit_thinking);
+                Writer::Messages(Box::new(writer))
+            }
         };
         let begun = vec![false; exchange.answers.len()];
         Self {
             exchange: Some(exchange),
             writer,
             begun,
-            text: String::new(),
+            spoken: Spoken::default(),
         }
     }
 
@@ -84,11 +104,11 @@ impl EventStream {
                     return None;
                 }
                 let exchange = self.exchange.as_mut()?;
-                self.text.clear();
+                self.spoken.clear();
                 if let (false, Some(echo)) = (self.begun[at], exchange.echoes.get(at)) {
-                    self.text.push_str(echo);
+                    self.spoken.text.push_str(echo);
                 }
-                match exchange.answers[at].poll_piece(context, &mut self.text) {
+                match exchange.answers[at].poll_piece(context, &mut self.spoken) {
                     Poll::Pending => {
                         waiting = true;
                         break;
@@ -104,51 +124,162 @@ impl EventStream {
         (!waiting).then_some(Ok(()))
     }
 
-    /// Writes the available text as an event of the answer at this index.
+    /// Writes what the answer at this index said.
     fn write_piece(&mut self, at: usize, finish: Option<FinishReason>, out: &mut Vec<u8>) {
         let Some(exchange) = &mut self.exchange else {
             return;
         };
         // Text that is held back (half a character, a possible stop string) has nothing to say.
-        if self.text.is_empty() && finish.is_none() {
+        if self.spoken.text.is_empty() && self.spoken.parts.is_empty() && finish.is_none() {
             return;
         }
-        let answer = &mut exchange.answers[at];
-        let nvext = finish.and_then(|_| answer.extensions(&exchange.extensions, &exchange.record));
-        let nvext = nvext.map(|nvext| nvext.to_string());
-        let logprobs = answer.take_logprobs();
-        let delta = Delta {
-            index: answer.index,
-            role: !self.begun[at],
-            text: &self.text,
-            finish,
-            usage: exchange.continuous_usage.then_some(&answer.usage),
-            logprobs: logprobs.as_ref().map(Taken::as_event),
-            nvext: nvext.as_deref(),
-        };
-        self.writer.event(out, &delta);
-        self.begun[at] = true;
+        let begun = &mut self.begun[at];
+        match &mut self.writer {
+            Writer::Completions(writer) => {
+                let piece = AnswerPiece {
+                    spoken: &self.spoken,
+                    finish,
+                    begun,
+                };
+                piece.write(writer, exchange, at, out);
+            }
+            Writer::Responses(writer) => {
+                if !std::mem::replace(begun, true) {
+                    writer.begin(out);
+                }
+                let answer = &exchange.answers[at];
+                said_in(&self.spoken, answer, |said| writer.said(out, &said));
+                if let Some(finish) = finish {
+                    let nvext = answer.extensions(&exchange.extensions, &exchange.record);
+                    nvext.into_iter().for_each(|nvext| writer.set_nvext(nvext));
+                    let message = writer.finish(out, finish, &answer.usage);
+                    let shape = std::mem::replace(&mut exchange.shape, Shape::Chat);
+                    if let Shape::Responses(responded) = shape {
+                        responded.keep(&exchange.app.responses, &exchange.id, message);
+                    }
+                }
+            }
+            Writer::Messages(writer) => {
+                let answer = &exchange.answers[at];
+                if !std::mem::replace(begun, true) {
+                    writer.begin(out, &answer.usage);
+                }
+                said_in(&self.spoken, answer, |said| writer.said(out, &said));
+                if let Some(finish) = finish {
+                    writer.finish(out, finish, answer.stopped_by(), &answer.usage);
+                }
+            }
+        }
     }
 
     fn end(&mut self, outcome: Result<(), ReplyError>, out: &mut Vec<u8>) {
         let Some(exchange) = self.exchange.take() else {
             return;
         };
-        match outcome {
+        let error = match outcome {
             Ok(()) => {
-                if exchange.include_usage {
-                    self.writer.usage_event(out, &exchange.total_usage(), None);
-                }
                 exchange.record.finish();
+                None
             }
             Err(error) => {
                 warn!(id = exchange.id, %error, "stream broke off");
                 let error = ApiError::from(error);
-                sse::error_event(out, &error.body());
                 exchange.record.fail(error.error_type());
+                Some(error)
             }
+        };
+        match (&mut self.writer, error) {
+            (Writer::Completions(writer), error) => {
+                match error {
+                    Some(error) => sse::error_event(out, &error.body()),
+                    None if exchange.include_usage => {
+                        writer.usage_event(out, &exchange.total_usage(), None);
+                    }
+                    None => {}
+                }
+                sse::done(out);
+            }
+            (Writer::Responses(writer), Some(error)) => writer.error(out, &error.body()),
+            (Writer::Messages(writer), Some(error)) => {
+                writer.error(out, error.status_number(), &error.body());
+            }
+            (Writer::Responses(_) | Writer::Messages(_), None) => {}
         }
-        sse::done(out);
+    }
+}
+
+/// What an answer said since the last time, for events of chat and completions.
+struct AnswerPiece<'a> {
+    spoken: &'a Spoken,
+    finish: Option<FinishReason>,
+    begun: &'a mut bool,
+}
+
+impl AnswerPiece<'_> {
+    /// One event for all text, or one for each part.
+    fn write(self, writer: &EventWriter, exchange: &mut Exchange, at: usize, out: &mut Vec<u8>) {
+        let Self {
+            spoken,
+            finish,
+            begun,
+        } = self;
+        let answer = &mut exchange.answers[at];
+        let nvext = finish.and_then(|_| answer.extensions(&exchange.extensions, &exchange.record));
+        let nvext = nvext.map(|nvext| nvext.to_string());
+        let logprobs = answer.take_logprobs();
+        let mut logprobs = logprobs.as_ref().map(Taken::as_event);
+        let usage = exchange.continuous_usage.then_some(&answer.usage);
+        for part in &spoken.parts {
+            let delta = Delta {
+                index: answer.index,
+                role: !std::mem::replace(begun, true),
+                said: said(part, answer),
+                usage,
+                logprobs: logprobs.take(),
+                ..Delta::default()
+            };
+            writer.event(out, &delta);
+        }
+        if !spoken.parts.is_empty() && finish.is_none() {
+            return;
+        }
+        let delta = Delta {
+            index: answer.index,
+            role: !std::mem::replace(begun, true),
+            said: Said::Content(&spoken.text),
+            finish,
+            usage,
+            logprobs,
+            nvext: nvext.as_deref(),
+        };
+        writer.event(out, &delta);
+    }
+}
+
+/// Hands over what was said, in order.
+fn said_in<'a>(spoken: &'a Spoken, answer: &'a Answer, mut take: impl FnMut(Said<'a>)) {
+    if !spoken.text.is_empty() {
+        take(Said::Content(&spoken.text));
+    }
+    spoken
+        .parts
+        .iter()
+        .for_each(|part| take(said(part, answer)));
+}
+
+fn said<'a>(part: &'a Part, answer: &'a Answer) -> Said<'a> {
+    match part {
+        Part::Content(text) => Said::Content(text),
+        Part::Reasoning(text) => Said::Reasoning(text),
+        Part::Call { index, name } => Said::Call {
+            index: *index,
+            id: answer.call_id(*index),
+            name,
+        },
+        Part::Arguments { index, text } => Said::Arguments {
+            index: *index,
+            text,
+        },
     }
 }
 

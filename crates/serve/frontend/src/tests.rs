@@ -32,6 +32,11 @@ fn service(access: Access, api_keys: Option<ApiKeys>) -> axum::Router {
         max_queue_wait: None,
         trust_priority: false,
         unknown_fields: UnknownFields::Refuse,
+        normalize_agents: true,
+        stored_responses: StoreLimits {
+            entries: 100,
+            bytes: 1 << 20,
+        },
         access,
         api_keys: api_keys.map(KeyRing::new),
         blocks: BlockFormat::new(32),

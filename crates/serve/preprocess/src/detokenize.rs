@@ -20,10 +20,14 @@ use crate::tokenizer::Tokenizer;
 /// Longest run of tokens that is decoded again for a character that does not get whole.
 const WINDOW_TOKENS: usize = 64;
 
+/// Special tokens whose names are part of the text.
+pub(crate) type Kept = Arc<[(TokenId, String)]>;
+
 /// The text of one answer, as far as it is known.
 #[derive(Debug)]
 pub struct Detokenizer {
     tokenizer: Arc<Tokenizer>,
+    kept: Kept,
     /// Bytes of a character that is not whole yet.
     pending: Vec<u8>,
     window: Window,
@@ -39,8 +43,13 @@ struct Window {
 
 impl Detokenizer {
     pub fn new(tokenizer: Arc<Tokenizer>) -> Self {
+        Self::keeping(tokenizer, Arc::default())
+    }
+
+    pub(crate) fn keeping(tokenizer: Arc<Tokenizer>, kept: Kept) -> Self {
         Self {
             tokenizer,
+            kept,
             pending: Vec::new(),
             window: Window::default(),
         }
@@ -49,6 +58,10 @@ impl Detokenizer {
     /// Appends what `token` adds to the text: whole characters only.
     pub fn push(&mut self, token: TokenId, out: &mut String) {
         if self.tokenizer.is_special(token) {
+            if let Some(place) = self.kept.iter().position(|(kept, _)| *kept == token) {
+                self.finish(out);
+                out.push_str(&self.kept[place].1);
+            }
             return;
         }
         let Some(bytes) = self.tokenizer.token_bytes(token) else {

@@ -92,6 +92,14 @@ pub enum PrepareError {
     Template { message: String },
     #[error("the text cannot be tokenised: {message}")]
     Encode { message: String },
+    #[error("invalid value for `{param}`: {message}")]
+    Invalid { param: String, message: String },
+    /// This model cannot do it.
+    #[error("`{param}`: {message}")]
+    Unsupported {
+        param: &'static str,
+        message: String,
+    },
 }
 
 impl PrepareError {
@@ -101,7 +109,8 @@ impl PrepareError {
             Self::ContextTooLong { param, .. } | Self::ContextFarTooLong { param, .. } => {
                 Some(param)
             }
-            Self::UnknownToken { param, .. } => Some(param),
+            Self::UnknownToken { param, .. } | Self::Invalid { param, .. } => Some(param),
+            Self::Unsupported { param, .. } => Some(param),
             Self::Template { .. } => Some("messages"),
             Self::Encode { .. } => None,
         }
@@ -113,7 +122,8 @@ impl PrepareError {
             Self::ContextTooLong { .. } | Self::ContextFarTooLong { .. } => {
                 Some("context_length_exceeded")
             }
-            Self::UnknownToken { .. } => Some("invalid_value"),
+            Self::UnknownToken { .. } | Self::Invalid { .. } => Some("invalid_value"),
+            Self::Unsupported { .. } => Some("unsupported_parameter"),
             Self::Template { .. } | Self::Encode { .. } => None,
         }
     }

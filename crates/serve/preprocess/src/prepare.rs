@@ -10,16 +10,22 @@ mod single_file;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use contract::{HashSeed, OutputLimits, Penalties, Sampling, TokenId};
-use openai::{ChatRequest, CompletionRequest, GenerationOptions, Message, Prompt, Role};
+use answer_parser::{AnswerFormat, ReasoningFormat, ToolFormat};
+use contract::{Grammar, HashSeed, OutputLimits, Penalties, Sampling, TokenId};
+use openai::{
+    ChatRequest, CompletionRequest, GenerationOptions, Message, Prompt, ReasoningEffort, ToolChoice,
+};
 
+use crate::conversation::{Conversation, Written, short_turns};
+use crate::detokenize::Kept;
 use crate::encode::{Bounds, Encoder, MIN_PIECE_BYTES};
 use crate::error::{LoadError, PrepareError};
 use crate::guard::Guard;
+use crate::output::{self, Asked, Grammars, Manner};
 use crate::piece_cache::{CacheStats, PieceCache};
 use crate::template::{self, ChatTemplate};
 use crate::text_stream::TextStream;
@@ -34,6 +40,11 @@ pub struct PreprocessConfig {
     pub cache_bytes: usize,
     /// Whether the name of a special token in a message is that token, not text.
     pub parse_specials_in_content: bool,
+    /// Instead of the model's own chat template.
+    pub template: Option<TemplateFile>,
+    /// How the model writes tool calls, and what it thinks; otherwise its template decides.
+    pub tool_format: Option<ToolFormat>,
+    pub reasoning_format: Option<ReasoningFormat>,
     /// For templates that print the date.
     pub clock: fn() -> SystemTime,
 }
@@ -45,9 +56,19 @@ impl Default for PreprocessConfig {
             max_context_tokens: 131_072,
             cache_bytes: 64 << 20,
             parse_specials_in_content: false,
+            template: None,
+            tool_format: None,
+            reasoning_format: None,
             clock: SystemTime::now,
         }
     }
+}
+
+/// A chat template, and where it was read.
+#[derive(Clone, Debug)]
+pub struct TemplateFile {
+    pub path: PathBuf,
+    pub source: String,
 }
 
 /// A request in tokens.
@@ -62,6 +83,14 @@ pub struct Prepared {
     pub logprobs: Option<u8>,
     /// Carries the request's cache salt.
     pub hash_seed: HashSeed,
+    /// The only answers allowed; `None` for any.
+    pub grammar: Option<Grammar>,
+    /// Whether an answer outside the grammar would be wrong, and not only less likely right.
+    pub grammar_required: bool,
+    /// What clients get besides content.
+    pub format: AnswerFormat,
+    /// The tools that may be called.
+    pub tool_names: Arc<[String]>,
 }
 
 /// What a model's file says of its text.
@@ -85,6 +114,11 @@ pub struct Preprocessor {
     template: ChatTemplate,
     max_context_tokens: u32,
     parse_specials_in_content: bool,
+    manner: Manner,
+    renders_tools: bool,
+    grammars: Grammars,
+    /// Special tokens that mark calls and reasoning.
+    kept: Kept,
     /// What a message takes at least besides its text.
     message_tokens: usize,
 }
@@ -99,10 +133,21 @@ impl Preprocessor {
         Self::new(tokenizer, template, &config)
     }
 
+    /// The vocabulary that comes with the program, with the configured template.
+    pub fn embedded_with_template(config: PreprocessConfig) -> Result<Self, LoadError> {
+        let Some(given) = &config.template else {
+            return Ok(Self::embedded(config));
+        };
+        let tokenizer = Tokenizer::embedded();
+        let (bos, eos) = (tokenizer.bos_text(), tokenizer.eos_text());
+        let template = given.compile(bos, eos, config.clock)?;
+        Ok(Self::new(tokenizer, template, &config))
+    }
+
     /// A model in Hugging Face's layout: `tokenizer.json`, `tokenizer_config.json`, and
     /// whatever else of it is there.
     pub fn from_dir(folder: &Path, config: PreprocessConfig) -> Result<Self, LoadError> {
-        let model = model_folder::load(folder, config.clock)?;
+        let model = model_folder::load(folder, config.template.as_ref(), config.clock)?;
         let stated = model.max_context_tokens.unwrap_or(u32::MAX);
         let max_context_tokens = config.max_context_tokens.min(stated);
         let config = PreprocessConfig {
@@ -118,13 +163,31 @@ impl Preprocessor {
         vocabulary: &Vocabulary<'_>,
         config: PreprocessConfig,
     ) -> Result<Self, LoadError> {
-        let (tokenizer, template) = single_file::load(path, vocabulary, config.clock)?;
+        let given = config.template.as_ref();
+        let (tokenizer, template) = single_file::load(path, vocabulary, given, config.clock)?;
         Ok(Self::new(tokenizer, template, &config))
     }
 
     fn new(tokenizer: Tokenizer, template: ChatTemplate, config: &PreprocessConfig) -> Self {
         let cache = PieceCache::new(config.cache_bytes);
+        let source = template.source();
+        let manner = Manner {
+            tools: config
+                .tool_format
+                .or_else(|| ToolFormat::of_template(source)),
+            reasoning: config
+                .reasoning_format
+                .or_else(|| ReasoningFormat::of_template(source)),
+        };
+        let tool_markers = manner.tools.map_or(&[][..], ToolFormat::markers);
+        let thought_markers = manner.reasoning.map_or(&[][..], ReasoningFormat::markers);
+        let markers = tool_markers.iter().chain(thought_markers);
+        let kept = markers.filter_map(|name| Some((tokenizer.marker(name)?, (*name).to_owned())));
         Self {
+            kept: kept.collect(),
+            renders_tools: template.renders_tools(),
+            grammars: Grammars::default(),
+            manner,
             message_tokens: message_tokens(&tokenizer, &template),
             encoder: Encoder::new(Arc::new(tokenizer), cache, MIN_PIECE_BYTES),
             template,
@@ -135,29 +198,80 @@ impl Preprocessor {
 
     /// Names of special tokens in messages are text, unless the configuration says otherwise.
     pub fn chat(&self, request: &ChatRequest) -> Result<Prepared, PrepareError> {
-        let messages = &request.messages;
+        self.check_supported(request)?;
+        let conversation = Conversation::new(request)?;
         let bounds = self.bounds("messages");
-        let written = messages
-            .iter()
-            .flat_map(|message| [Some(&*message.content), message.name.as_deref()])
-            .flatten();
-        bounds.check_bytes(written.clone().map(str::len).sum())?;
-        bounds.check_tokens(messages.len().saturating_mul(self.message_tokens))?;
+        let written = conversation.texts();
+        bounds.check_bytes(written.iter().map(|text| text.len()).sum())?;
+        bounds.check_tokens(conversation.messages().saturating_mul(self.message_tokens))?;
         let tokenizer = self.encoder.tokenizer();
         let guard = match self.parse_specials_in_content {
             true => None,
-            false => Guard::new(tokenizer.controls(), written)?,
+            false => Guard::new(tokenizer.controls(), written.iter().copied())?,
         };
-        let text = match &guard {
-            Some(guard) => self
-                .template
-                .render_with(messages, |text| guard.protect(text)),
-            None => self.template.render(messages),
-        }?;
+        let written = Written(guard.as_ref());
+        let text = self.template.render_with(&conversation, written)?;
         let mut prompt = Vec::new();
         self.encoder
             .encode_prompt(&text, guard.as_ref(), bounds, &mut prompt)?;
-        self.finish(prompt, &request.options, "messages")
+        let begins_in_reasoning =
+            self.manner.reasoning.is_some() && text.trim_end().ends_with("<think>");
+        let asked = Asked {
+            request,
+            manner: self.manner,
+            begins_in_reasoning,
+        };
+        let grammar = self
+            .grammars
+            .of_chat(&asked, |name| tokenizer.marker(name))?;
+        let calls = !request.tools.is_empty() && request.tool_choice != ToolChoice::None;
+        let required = matches!(
+            request.tool_choice,
+            ToolChoice::Required | ToolChoice::Named(_)
+        );
+        Ok(Prepared {
+            grammar,
+            grammar_required: required || request.options.constraint.is_some(),
+            format: AnswerFormat {
+                tools: self.manner.tools.filter(|_| calls),
+                reasoning: self.manner.reasoning,
+                begins_in_reasoning,
+            },
+            tool_names: match calls {
+                true => output::names(&request.tools),
+                false => Arc::default(),
+            },
+            ..self.finish(prompt, &request.options, "messages")?
+        })
+    }
+
+    /// What this model's template cannot express.
+    fn check_supported(&self, request: &ChatRequest) -> Result<(), PrepareError> {
+        let unsupported = |param, message: &str| {
+            Err(PrepareError::Unsupported {
+                param,
+                message: message.to_owned(),
+            })
+        };
+        if !request.tools.is_empty() && !self.renders_tools {
+            let message = "this model's chat template has no place for tools";
+            return unsupported("tools", message);
+        }
+        if !request.tools.is_empty() && self.manner.tools.is_none() {
+            let message = "nobody knows how this model writes calls (an operator can start the \
+                           server with --tool-call-parser)";
+            return unsupported("tools", message);
+        }
+        let source = self.template.source();
+        let thinks = source.contains("reasoning_effort") || source.contains("enable_thinking");
+        if let Some(effort) = request.reasoning_effort
+            && effort != ReasoningEffort::None
+            && !thinks
+        {
+            let message = "this model's chat template has no control of reasoning";
+            return unsupported("reasoning_effort", message);
+        }
+        Ok(())
     }
 
     fn bounds(&self, param: &'static str) -> Bounds {
@@ -181,14 +295,33 @@ impl Preprocessor {
                     tokens.clone()
                 }
             };
-            self.finish(prompt, &request.options, "prompt")
+            let mut prepared = self.finish(prompt, &request.options, "prompt")?;
+            if let Some(constraint) = &request.options.constraint {
+                prepared.grammar = Some(self.grammars.of_completion(constraint)?);
+                prepared.grammar_required = true;
+            }
+            Ok(prepared)
         };
         request.prompts.iter().enumerate().map(prepare).collect()
     }
 
-    /// Detokenises one answer. None of `stop` may be empty.
-    pub fn text_stream(&self, stop: &[String]) -> TextStream {
-        TextStream::new(Arc::clone(self.encoder.tokenizer()), stop)
+    /// Detokenises one answer of this format. None of `stop` may be empty.
+    pub fn text_stream(&self, stop: &[String], format: AnswerFormat) -> TextStream {
+        let marked = format.tools.is_some() || format.reasoning.is_some();
+        let kept = match marked {
+            true => Arc::clone(&self.kept),
+            false => Arc::default(),
+        };
+        TextStream::keeping(Arc::clone(self.encoder.tokenizer()), stop, kept)
+    }
+
+    /// What grammars are compiled for.
+    pub fn grammar_vocabulary(&self) -> grammar::Vocabulary {
+        let tokenizer = Arc::clone(self.encoder.tokenizer());
+        grammar::Vocabulary::new(move || {
+            let ends = tokenizer.eos_tokens().to_vec();
+            (tokenizer.grammar_tokens(), ends)
+        })
     }
 
     /// The tokens of a text as it stands: no template, no special tokens.
@@ -262,14 +395,28 @@ impl Preprocessor {
                 param,
             });
         }
+        let biased: Vec<TokenId> = options.logit_bias.iter().map(|(id, _)| *id).collect();
+        self.check_tokens(&biased, || "logit_bias".to_owned())?;
+        self.check_tokens(&options.stop_token_ids, || "stop_token_ids".to_owned())?;
+        let own_ends = self.encoder.tokenizer().eos_tokens();
+        let (ignore_eos, eos_tokens) = match &options.stop_token_ids[..] {
+            [] => (options.ignore_eos, Arc::clone(own_ends)),
+            // The client's own count even where the model's do not.
+            stops if options.ignore_eos => (false, stops.into()),
+            stops => (false, own_ends.iter().chain(stops).copied().collect()),
+        };
         Ok(Prepared {
             prompt: prompt.into(),
             limits: OutputLimits {
                 max_tokens: options.max_tokens.unwrap_or(remaining),
                 min_tokens: options.min_tokens,
-                ignore_eos: options.ignore_eos,
-                eos_tokens: Arc::clone(self.encoder.tokenizer().eos_tokens()),
+                ignore_eos,
+                eos_tokens,
             },
+            grammar: None,
+            grammar_required: false,
+            format: AnswerFormat::default(),
+            tool_names: Arc::default(),
             sampling: sampling(options),
             logprobs: options.logprobs,
             hash_seed: HashSeed::new("", options.extensions.cache_salt.as_deref().unwrap_or("")),
@@ -277,15 +424,25 @@ impl Preprocessor {
     }
 }
 
+impl TemplateFile {
+    fn compile(
+        &self,
+        bos: &str,
+        eos: &str,
+        clock: fn() -> SystemTime,
+    ) -> Result<ChatTemplate, LoadError> {
+        let compiled = ChatTemplate::new(&self.source, bos, eos, clock);
+        compiled.map_err(|reason| LoadError::Template {
+            path: self.path.clone(),
+            reason,
+        })
+    }
+}
+
 /// What a template adds to each message, by its own example, and half of that to be on the safe
 /// side: it may write less for another role. At least one token.
 fn message_tokens(tokenizer: &Tokenizer, template: &ChatTemplate) -> usize {
-    let message = |role| Message {
-        role,
-        content: "a".to_owned(),
-        name: None,
-    };
-    let turns = [Role::User, Role::Assistant, Role::User].map(message);
+    let turns = short_turns();
     let length = |turns: &[Message]| {
         let text = template.render(turns).ok()?;
         let tokens = tokenizer.encode(&text, Specials::Parse).ok()?;
@@ -311,6 +468,7 @@ fn sampling(options: &GenerationOptions) -> Sampling {
                 .repetition_penalty
                 .unwrap_or(default.penalties.repetition),
         },
+        logit_bias: options.logit_bias.as_slice().into(),
         seed: options.seed.map(i64::cast_unsigned),
     }
 }

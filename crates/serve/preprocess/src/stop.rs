@@ -20,6 +20,8 @@ pub struct StopMatcher {
     /// The end of the text that has not gone out.
     held: String,
     stopped: bool,
+    /// The stop string that ended the text.
+    by: Option<usize>,
 }
 
 /// One stop string, and how much of it the text ends with.
@@ -72,6 +74,7 @@ impl StopMatcher {
             stops: stops.iter().map(|stop| Stop::new(stop)).collect(),
             held: String::new(),
             stopped: false,
+            by: None,
         }
     }
 
@@ -88,12 +91,17 @@ impl StopMatcher {
         let before = self.held.len();
         self.held.push_str(text);
         for (at, byte) in text.bytes().enumerate() {
-            let ended = self.stops.iter_mut().filter_map(|stop| {
-                let length = stop.text.len();
-                stop.push(byte).then_some(length)
-            });
+            let ended = self
+                .stops
+                .iter_mut()
+                .enumerate()
+                .filter_map(|(place, stop)| {
+                    let length = stop.text.len();
+                    stop.push(byte).then_some((length, place))
+                });
             // All of them have to see the byte.
-            if let Some(longest) = ended.max() {
+            if let Some((longest, place)) = ended.max() {
+                self.by = Some(place);
                 out.push_str(&self.held[..before + at + 1 - longest]);
                 self.held.clear();
                 self.stopped = true;
@@ -106,6 +114,12 @@ impl StopMatcher {
         out.push_str(&self.held[..certain]);
         self.held.drain(..certain);
         false
+    }
+
+    /// The stop string that ended the text, if one did.
+    pub fn stopped_by(&self) -> Option<&str> {
+        let stop = &self.stops[self.by?];
+        std::str::from_utf8(&stop.text).ok()
     }
 
     /// Appends what was held back, when no more text comes.

@@ -14,21 +14,32 @@ mod json;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::time::SystemTime;
 
-use minijinja::{Environment, Error, ErrorKind, Value, context};
+use minijinja::{Environment, Error, ErrorKind, Value};
 use openai::Message;
 
 pub use self::calendar::strftime;
+use crate::conversation::{Conversation, Written, short_turns};
 use crate::error::{PrepareError, TemplateFault, describe};
 
 /// The embedded model's template: Llama 3's format.
 pub const EMBEDDED: &str = "\
 {{- bos_token }}
+{%- if tools -%}
+<|start_header_id|>system<|end_header_id|>{{ '\\n\\n' }}You can call these functions:
+{% for tool in tools %}
+{{ tool.function | tojson }}
+{% endfor %}
+A call is the whole answer: {\"name\": the function, \"parameters\": its arguments}<|eot_id|>
+{%- endif -%}
 {%- for message in messages -%}
-<|start_header_id|>{{ 'system' if message.role == 'developer' else message.role -}}
-<|end_header_id|>{{ '\\n\\n' }}{{ message.content | trim }}<|eot_id|>
+<|start_header_id|>{{ {'developer': 'system', 'tool': 'ipython'}.get(message.role, message.role) -}}
+<|end_header_id|>{{ '\\n\\n' }}{{ message.content | trim }}
+{%- for call in message.tool_calls or [] -%}
+{{ '; ' if not loop.first }}{\"name\": {{ call.function.name | tojson }}, \"parameters\": {{ call.function.arguments | tojson }}}
+{%- endfor -%}
+<|eot_id|>
 {%- endfor -%}
 {%- if add_generation_prompt -%}
 <|start_header_id|>assistant<|end_header_id|>{{ '\\n\\n' }}
@@ -45,6 +56,7 @@ pub struct ChatTemplate {
     bos: String,
     eos: String,
     clock: fn() -> SystemTime,
+    source: String,
 }
 
 impl ChatTemplate {
@@ -73,51 +85,57 @@ impl ChatTemplate {
             bos: bos.to_owned(),
             eos: eos.to_owned(),
             clock,
+            source: source.to_owned(),
         })
+    }
+
+    /// As the model ships it.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether a conversation's tools come to be in the prompt.
+    pub(crate) fn renders_tools(&self) -> bool {
+        const NAME: &str = "homing_probe";
+        let turns = short_turns();
+        let rendered = Conversation::probe(&turns[..1], NAME)
+            .and_then(|conversation| self.render_with(&conversation, Written(None)));
+        rendered.is_ok_and(|text| text.contains(NAME))
     }
 
     /// The prompt that asks the assistant for its next turn.
     pub fn render(&self, messages: &[Message]) -> Result<String, PrepareError> {
-        self.render_with(messages, Cow::Borrowed)
+        self.render_with(&Conversation::of_messages(messages)?, Written(None))
     }
 
-    /// The same, with whatever a user wrote passed through `told` first.
-    pub(crate) fn render_with<'m>(
+    /// The same, with whatever a user wrote as `written` has it.
+    pub(crate) fn render_with(
         &self,
-        messages: &'m [Message],
-        told: impl Fn(&'m str) -> Cow<'m, str>,
+        conversation: &Conversation<'_>,
+        written: Written<'_>,
     ) -> Result<String, PrepareError> {
-        let messages = messages.iter().map(|message| message_value(message, &told));
-        let messages: Vec<Value> = messages.collect();
         let template = self
             .environment
             .get_template(NAME)
             .expect("compiled in new");
+        let date = strftime("%d %b %Y", (self.clock)());
+        let fixed = [
+            ("messages", conversation.message_values(written).into()),
+            ("add_generation_prompt", true.into()),
+            ("bos_token", Value::from(&*self.bos)),
+            ("eos_token", Value::from(&*self.eos)),
+            ("tools", conversation.tool_values(written)),
+            ("date_string", Value::from(date)),
+        ];
+        let fixed = fixed.map(|(name, value)| (name.to_owned(), value));
+        let variables = fixed.into_iter().chain(conversation.variables(written));
+        let variables: Value = variables.collect();
         template
-            .render(context! {
-                messages,
-                add_generation_prompt => true,
-                bos_token => &self.bos,
-                eos_token => &self.eos,
-                tools => (),
-                date_string => strftime("%d %b %Y", (self.clock)()),
-            })
+            .render(variables)
             .map_err(|error| PrepareError::Template {
                 message: describe(&error),
             })
     }
-}
-
-/// A message as templates see it. The content is copied once, into a shared string.
-fn message_value<'m>(message: &'m Message, told: impl Fn(&'m str) -> Cow<'m, str>) -> Value {
-    let mut fields = vec![
-        ("role", Value::from(message.role.as_str())),
-        ("content", Value::from(&*told(&message.content))),
-    ];
-    if let Some(name) = &message.name {
-        fields.push(("name", Value::from(&*told(name))));
-    }
-    Value::from_iter(fields)
 }
 
 fn raise_exception(message: String) -> Result<Value, Error> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use contract::TokenId;
 
-use crate::detokenize::Detokenizer;
+use crate::detokenize::{Detokenizer, Kept};
 use crate::stop::StopMatcher;
 use crate::tokenizer::Tokenizer;
 
@@ -19,8 +19,13 @@ pub struct TextStream {
 
 impl TextStream {
     pub fn new(tokenizer: Arc<Tokenizer>, stops: &[String]) -> Self {
+        Self::keeping(tokenizer, stops, Arc::default())
+    }
+
+    /// With the names of these special tokens in the text.
+    pub(crate) fn keeping(tokenizer: Arc<Tokenizer>, stops: &[String], kept: Kept) -> Self {
         Self {
-            detokenizer: Detokenizer::new(tokenizer),
+            detokenizer: Detokenizer::keeping(tokenizer, kept),
             stop: StopMatcher::new(stops),
             passing: String::new(),
         }
@@ -40,6 +45,11 @@ impl TextStream {
             self.detokenizer.push(token, &mut self.passing);
         }
         self.stop.push(&self.passing, out)
+    }
+
+    /// The stop string that ended the text, if one did.
+    pub fn stopped_by(&self) -> Option<&str> {
+        self.stop.stopped_by()
     }
 
     /// Appends what was held back, when no more tokens come.

@@ -214,6 +214,36 @@ impl Tokenizer {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    /// The tokens as grammars see them: those that the model's files add to the vocabulary, such
+    /// as `<tool_call>`, come only where a grammar names them.
+    pub fn grammar_tokens(&self) -> Vec<grammar::Token> {
+        (0..self.vocab_size())
+            .map(|id| match &self.vocabulary {
+                Vocabulary::Embedded(embedded) if self.is_special(id) => embedded::SPECIAL_TOKENS
+                    .iter()
+                    .find(|(special, _)| *special == id)
+                    .map_or(grammar::Token::Unused, |(_, name)| {
+                        grammar::Token::Special((*name).to_owned())
+                    }),
+                Vocabulary::Embedded(embedded) => {
+                    grammar::Token::Text(embedded.token_bytes(id).to_vec())
+                }
+                Vocabulary::HuggingFace(model) => model.grammar_token(id),
+            })
+            .collect()
+    }
+
+    /// The token of that name, if it comes only where a grammar names it.
+    pub(crate) fn marker(&self, name: &str) -> Option<TokenId> {
+        match &self.vocabulary {
+            Vocabulary::Embedded(_) => embedded::SPECIAL_TOKENS
+                .iter()
+                .find(|(_, special)| *special == name)
+                .map(|(id, _)| *id),
+            Vocabulary::HuggingFace(model) => model.marker(name),
+        }
+    }
+
     /// Whether a token is no part of the text.
     pub fn is_special(&self, id: TokenId) -> bool {
         match &self.vocabulary {

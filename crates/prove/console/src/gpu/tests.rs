@@ -30,6 +30,8 @@ fn worker(id: u64, name: &str, gpus: u32) -> WorkerState {
         simulated: true,
         logprobs: false,
         speculation: "none".to_owned(),
+        grammars: false,
+        logit_bias: false,
     };
     let status = WorkerStatus {
         utilization: 0.5,

@@ -272,5 +272,7 @@ fn card(id: u64) -> Arc<WorkerCard> {
         simulated: true,
         logprobs: false,
         speculation: "none".to_owned(),
+        grammars: false,
+        logit_bias: false,
     })
 }

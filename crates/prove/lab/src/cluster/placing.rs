@@ -129,6 +129,7 @@ impl Cluster {
                     ..Sampling::default()
                 },
                 logprobs: None,
+                grammar: None,
             },
             sender,
             arrival: self.now,

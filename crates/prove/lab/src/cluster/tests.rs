@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::sim::{Profile, Sharing};
+use router::ModeName;
 
 use super::*;
 use crate::cell::{CellPlan, run_cell, run_recorded};
@@ -69,14 +70,10 @@ fn run_summary(plan: &CellPlan<'_>) -> CellSummary {
     summary(&run_cell(plan))
 }
 
-const MODES: [&str; 6] = [
-    "round-robin",
-    "random",
-    "least-loaded",
-    "power-of-two",
-    "kv-blocks",
-    "kv",
-];
+/// All that there are, in the router's own order.
+fn modes() -> [&'static str; 6] {
+    ModeName::ALL.map(ModeName::as_str)
+}
 
 #[test]
 fn every_request_ends_and_everything_is_given_back() {
@@ -85,7 +82,7 @@ fn every_request_ends_and_everything_is_given_back() {
     let text = format!("cache_blocks = 120\n{SMALL}");
     let cramped = Workload::parse("cramped", &text).unwrap();
     for workload in [crowded, cramped] {
-        for mode in MODES {
+        for mode in modes() {
             // `run_recorded` asserts that nothing is left behind.
             let records = with_cell(&workload, mode, 20, run_recorded);
             assert!(records.len() > 40, "{mode}");
@@ -108,7 +105,7 @@ fn conversations_are_the_same_in_every_mode() {
         records
     };
     let baseline = told("round-robin");
-    for mode in MODES {
+    for mode in modes() {
         let mut compared = 0;
         for (one, other) in baseline.iter().zip(&told(mode)) {
             if (one.conversation, one.turn) != (other.conversation, other.turn) {
@@ -130,7 +127,7 @@ fn a_dead_workers_requests_are_served_by_the_others() {
         "[[changes]]\nat_s = 10\nworker = 1\ndies = true\n\
          [[changes]]\nat_s = 15\nworker = 1\nreturns = true\n",
     );
-    for mode in MODES {
+    for mode in modes() {
         let errors = with_cell(&workload, mode, 30, run_summary).errors;
         assert!(errors > 0, "{mode}: streams broke off");
         assert!(errors <= 30, "{mode}: {errors} errors");
@@ -156,7 +153,7 @@ fn a_fleet_that_is_gone_refuses_and_recovers() {
             changes += &format!("[[changes]]\nat_s = {at}\nworker = {worker}\n{what} = true\n");
         }
     }
-    for mode in MODES {
+    for mode in modes() {
         let cell = with_cell(&small(&changes), mode, 12, run_summary);
         assert!(cell.errors >= 12, "{mode}");
         assert!(cell.requests - cell.errors > 50, "{mode}");

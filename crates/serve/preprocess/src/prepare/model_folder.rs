@@ -15,6 +15,7 @@ use contract::TokenId;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::TemplateFile;
 use crate::error::LoadError;
 use crate::template::ChatTemplate;
 use crate::tokenizer::hugging_face::HuggingFace;
@@ -28,7 +29,11 @@ pub(super) struct Model {
     pub(super) max_context_tokens: Option<u32>,
 }
 
-pub(super) fn load(folder: &Path, clock: fn() -> SystemTime) -> Result<Model, LoadError> {
+pub(super) fn load(
+    folder: &Path,
+    template: Option<&TemplateFile>,
+    clock: fn() -> SystemTime,
+) -> Result<Model, LoadError> {
     let path = folder.join("tokenizer.json");
     let json = std::fs::read(&path).map_err(|source| LoadError::Read {
         path: path.clone(),
@@ -62,9 +67,13 @@ pub(super) fn load(folder: &Path, clock: fn() -> SystemTime) -> Result<Model, Lo
     // Without a flag, a tokenizer that names a first token is taken to want it.
     let bos_text = bos.as_ref().map_or("", |token| &token.text).to_owned();
     let bos = bos.filter(|_| names.add_bos_token != Some(false));
-    let (source, path) = template_source(folder, names.chat_template)?;
-    let template = ChatTemplate::new(&source, &bos_text, &eos_text, clock)
-        .map_err(|reason| LoadError::Template { path, reason })?;
+    let template = match template {
+        Some(given) => given.compile(&bos_text, &eos_text, clock)?,
+        None => {
+            let (source, path) = template_source(folder, names.chat_template)?;
+            TemplateFile { path, source }.compile(&bos_text, &eos_text, clock)?
+        }
+    };
     let tokenizer = Tokenizer::hugging_face(vocabulary, bos, eos_text, ends.into());
     Ok(Model {
         tokenizer,

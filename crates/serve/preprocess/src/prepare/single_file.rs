@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::Vocabulary;
+use super::{TemplateFile, Vocabulary};
 use crate::error::{LoadError, TemplateFault, TokenizerFault};
 use crate::template::ChatTemplate;
 use crate::tokenizer::hugging_face::HuggingFace;
@@ -12,6 +12,7 @@ use crate::tokenizer::{NamedToken, Tokenizer};
 pub(super) fn load(
     path: &Path,
     from: &Vocabulary<'_>,
+    template: Option<&TemplateFile>,
     clock: fn() -> SystemTime,
 ) -> Result<(Tokenizer, ChatTemplate), LoadError> {
     let wrong = |reason| LoadError::Tokenizer {
@@ -38,15 +39,18 @@ pub(super) fn load(
         None => None,
     };
     let eos_text = from.eos.first().cloned().unwrap_or_default();
-    let template = from.chat_template.ok_or(TemplateFault::Missing);
-    let template = template
-        .and_then(|source| {
-            ChatTemplate::new(source, from.bos.unwrap_or_default(), &eos_text, clock)
-        })
-        .map_err(|reason| LoadError::Template {
-            path: path.to_owned(),
-            reason,
-        })?;
+    let bos_text = from.bos.unwrap_or_default();
+    let template = match template {
+        Some(given) => given.compile(bos_text, &eos_text, clock)?,
+        None => from
+            .chat_template
+            .ok_or(TemplateFault::Missing)
+            .and_then(|source| ChatTemplate::new(source, bos_text, &eos_text, clock))
+            .map_err(|reason| LoadError::Template {
+                path: path.to_owned(),
+                reason,
+            })?,
+    };
     let bos = bos.filter(|_| from.add_bos);
     let tokenizer = Tokenizer::hugging_face(vocabulary, bos, eos_text, ends.into());
     Ok((tokenizer, template))

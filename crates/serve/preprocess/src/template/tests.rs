@@ -13,11 +13,7 @@ fn clock() -> SystemTime {
 }
 
 fn message(role: Role, content: &str) -> Message {
-    Message {
-        role,
-        content: content.to_owned(),
-        name: None,
-    }
+    Message::new(role, content)
 }
 
 fn conversation() -> Vec<Message> {

@@ -141,12 +141,58 @@ impl HuggingFace {
         u32::try_from(self.special.len()).expect("ids are u32")
     }
 
+    pub(super) fn grammar_token(&self, id: TokenId) -> grammar::Token {
+        if let Some(added) = self.added.iter().find(|token| token.id == id) {
+            return match added.is_marker() {
+                true => grammar::Token::Special(added.content.clone()),
+                false => grammar::Token::Text(added.content.clone().into_bytes()),
+            };
+        }
+        match &self.table {
+            Some(table) if table.bytes(id).is_empty() => grammar::Token::Unused,
+            Some(table) => grammar::Token::Text(table.bytes(id).to_vec()),
+            None => self
+                .plain
+                .id_to_token(id)
+                .map_or(grammar::Token::Unused, |text| {
+                    grammar::Token::Text(sentence_piece_bytes(&text))
+                }),
+        }
+    }
+
+    pub(super) fn marker(&self, name: &str) -> Option<TokenId> {
+        let markers = self.added.iter().filter(|token| token.is_marker());
+        let named = |token: &&AddedToken| token.content == name;
+        markers.into_iter().find(named).map(|token| token.id)
+    }
+
     pub(crate) fn id_of(&self, text: &str) -> Option<TokenId> {
         self.plain.token_to_id(text)
     }
 
     pub(crate) fn text_of(&self, id: TokenId) -> Option<String> {
         self.plain.id_to_token(id)
+    }
+}
+
+impl AddedToken {
+    /// Whether it marks something and is no text that a model would write by itself.
+    fn is_marker(&self) -> bool {
+        let enclosed =
+            |open, close| self.content.starts_with(open) && self.content.ends_with(close);
+        self.special || enclosed('<', '>') || enclosed('[', ']')
+    }
+}
+
+/// A token of a vocabulary that writes spaces as `▁`, and bytes that are no text as `<0x0A>`.
+fn sentence_piece_bytes(text: &str) -> Vec<u8> {
+    let byte = text
+        .strip_prefix("<0x")
+        .and_then(|rest| rest.strip_suffix('>'))
+        .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+    match byte {
+        Some(byte) => vec![byte],
+        None => text.replace('▁', " ").into_bytes(),
     }
 }
 

@@ -123,5 +123,7 @@ fn card(worker: usize) -> WorkerCard {
         simulated: true,
         logprobs: false,
         speculation: "none".to_owned(),
+        grammars: false,
+        logit_bias: false,
     }
 }

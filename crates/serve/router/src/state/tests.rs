@@ -42,6 +42,8 @@ pub(crate) fn card(worker: u64) -> WorkerCard {
         simulated: true,
         logprobs: false,
         speculation: "none".to_owned(),
+        grammars: false,
+        logit_bias: false,
     }
 }
 
@@ -454,41 +456,41 @@ fn decisions_and_workers_read_well_as_json() {
     assert!(decision["predicted_ttft_ms"].take().is_number());
     expect![[r#"
         {
-          "actual_cached_tokens": 2336,
+          "number": 4,
           "at": 0.0,
+          "request": "r",
+          "mode": "kv-blocks",
+          "prompt_tokens": 3200,
           "blocks": 100,
+          "winner": 2,
+          "reason": "lowest cost 30.00",
           "candidates": [
             {
-              "cache_full": false,
-              "cached_tokens": 640,
-              "cost": 90.0,
-              "decode_blocks": 10,
+              "worker": 1,
+              "slots": 64,
               "in_flight": 1,
-              "new_blocks": 100,
               "overlap_blocks": 20,
+              "cached_tokens": 640,
               "pending_prefill_tokens": 0,
               "pending_requests": 0,
               "prefill_blocks": 80.0,
-              "slots": 64,
-              "worker": 1
+              "decode_blocks": 10,
+              "new_blocks": 100,
+              "cache_full": false,
+              "cost": 90.0
             }
           ],
           "excluded": [],
           "hot_spread": false,
-          "mode": "kv-blocks",
-          "number": 4,
-          "outcome": {
-            "ended_after": 5.0,
-            "first_token_after": 2.0,
-            "state": "ended"
-          },
-          "predicted_cached_tokens": 2400,
-          "predicted_ttft_ms": null,
-          "prompt_tokens": 3200,
           "queued_ms": 0.0,
-          "reason": "lowest cost 30.00",
-          "request": "r",
-          "winner": 2
+          "predicted_ttft_ms": null,
+          "predicted_cached_tokens": 2400,
+          "actual_cached_tokens": 2336,
+          "outcome": {
+            "state": "ended",
+            "first_token_after": 2.0,
+            "ended_after": 5.0
+          }
         }"#]]
     .assert_eq(&serde_json::to_string_pretty(&decision).unwrap());
     state.drain(WorkerId(1));
@@ -496,7 +498,7 @@ fn decisions_and_workers_read_well_as_json() {
     worker["card"] = worker["card"]["name"].take();
     worker["status"] = worker["status"]["running"].take();
     assert!(worker["learned"].take()["step_ms"].as_f64() > Some(1.0));
-    expect![[r#"{"active_blocks":10,"card":"worker-1","draining":true,"feed":"live","health":"sound","in_flight":1,"in_flight_elsewhere":0,"indexed_blocks":20,"learned":null,"lease":null,"pending_prefill_tokens":0,"status":0}"#]]
+    expect![[r#"{"card":"worker-1","status":0,"draining":true,"health":"sound","in_flight_elsewhere":0,"lease":null,"in_flight":1,"pending_prefill_tokens":0,"active_blocks":10,"indexed_blocks":20,"feed":"live","learned":null}"#]]
         .assert_eq(&worker.to_string());
     expect![[r#"{"mode":"kv-blocks","overlap_score_weight":1.0,"router_temperature":0.0}"#]]
         .assert_eq(&serde_json::to_string(&state.mode()).unwrap());

@@ -49,21 +49,21 @@ async fn names_in_snapshots_and_conversations_are_an_interface() {
         .iter()
         .map(|(at, names)| format!("{at}: {}\n", names.join(" ")));
     expect_test::expect![[r#"
-        : at_s last_failure phase running_s
+        : phase at_s running_s last_failure
         by_mode[]: mode
-        by_mode[].turns[]: cached_pct samples ttft_ms_p50 ttft_ms_p95 turn
-        conversation: duration_s id number started_ms status title turns_answered turns_planned
-        conversation.turns[]: assistant user
-        conversation.turns[].answered: attempt cached_tokens chunks conversation conversation_id dispatch_lag_ms due_s e2e_ms ended_s itl_p50_ms longest_gap_ms output_tokens prompt_tokens sent_s tpot_ms ttft_ms turn turn_type turns
-        conversation.turns[].answered.routing: blocks mode predicted_ttft_ms queued_ms reason
-        conversation.turns[].answered.routing.candidates[]: cost in_flight overlap_blocks worker
-        conversations: active begun completed failed idle in_flight stopped writing
-        settings: arrivals_per_second concurrency max_requests_per_second max_tokens starts_per_second
-        settings.think_time_s: end start
-        settings.turns: end start
-        target: model url user_model
-        totals: cached_tokens failures output_tokens prompt_tokens requests user_model_fallbacks
-        window: cached_pct error_pct failures requests rps seconds tokens_per_chunk tops
+        by_mode[].turns[]: turn ttft_ms_p50 ttft_ms_p95 samples cached_pct
+        conversation: id number title status turns_answered turns_planned started_ms duration_s
+        conversation.turns[]: user assistant
+        conversation.turns[].answered: conversation_id conversation turn turns turn_type attempt due_s sent_s ended_s dispatch_lag_ms ttft_ms tpot_ms itl_p50_ms longest_gap_ms e2e_ms prompt_tokens cached_tokens output_tokens chunks
+        conversation.turns[].answered.routing: mode reason blocks queued_ms predicted_ttft_ms
+        conversation.turns[].answered.routing.candidates[]: worker overlap_blocks in_flight cost
+        conversations: active in_flight writing idle begun completed stopped failed
+        settings: concurrency max_tokens starts_per_second max_requests_per_second arrivals_per_second
+        settings.think_time_s: start end
+        settings.turns: start end
+        target: url model user_model
+        totals: requests failures prompt_tokens cached_tokens output_tokens user_model_fallbacks
+        window: seconds requests failures error_pct rps tops cached_pct tokens_per_chunk
         window.followup: cached_pct
         window.initial: cached_pct
         window.ttft_ms: p50 p95 p99 samples
