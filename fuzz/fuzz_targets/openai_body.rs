@@ -1,4 +1,4 @@
-//! Bodies of requests, on both endpoints, and everything up to the tokens.
+//! Bodies of requests, on all endpoints, and everything up to the tokens and the grammar.
 //!
 //! Asserts that whatever is parsed keeps the promises of its type, and that what is prepared
 //! from it does too: a prompt of known tokens that fits the context together with its answer,
@@ -10,9 +10,12 @@
 use std::sync::LazyLock;
 use std::time::SystemTime;
 
+use answer_parser::AnswerFormat;
 use libfuzzer_sys::fuzz_target;
 use openai::request::MAX_PROMPTS;
-use openai::{ChatRequest, CompletionRequest, GenerationOptions, Prompt, UnknownFields};
+use openai::{
+    ChatRequest, CompletionRequest, GenerationOptions, Prompt, UnknownFields, messages, responses,
+};
 use preprocess::{Prepared, PreprocessConfig, Preprocessor};
 
 const CONTEXT: u32 = 512;
@@ -23,7 +26,7 @@ static MODEL: LazyLock<Preprocessor> = LazyLock::new(|| {
         max_context_tokens: CONTEXT,
         cache_bytes: 1 << 16,
         clock: || SystemTime::UNIX_EPOCH,
-        parse_specials_in_content: false,
+        ..PreprocessConfig::default()
     })
 });
 
@@ -35,6 +38,14 @@ fuzz_target!(|body: &[u8]| {
     };
     match ChatRequest::parse(body, unknown) {
         Ok(request) => chat(&request),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    match responses::parse(body, unknown) {
+        Ok(request) => chat(&request.with_history(Vec::new()).chat),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    match messages::parse(body, unknown, true) {
+        Ok(request) => chat(&request.chat),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
     match CompletionRequest::parse(body, unknown) {
@@ -55,7 +66,7 @@ fn chat(request: &ChatRequest) {
         let tokens = MODEL
             .encode_plain(&message.content)
             .expect("every text has tokens");
-        let mut stream = MODEL.text_stream(&[]);
+        let mut stream = MODEL.text_stream(&[], AnswerFormat::default());
         let mut text = String::new();
         stream.push(&tokens, &mut text);
         stream.finish(&mut text);

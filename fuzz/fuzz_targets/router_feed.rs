@@ -266,6 +266,8 @@ fn card(worker: u64, slots: u32, total_blocks: u32) -> WorkerCard {
         engine: String::new(),
         simulated: true,
         logprobs: false,
+        grammars: false,
+        logit_bias: false,
         speculation: String::new(),
     }
 }

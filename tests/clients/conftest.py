@@ -66,3 +66,26 @@ def client(server):
 @pytest.fixture
 def async_client(server):
     return openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="unused", max_retries=0, timeout=60)
+
+
+def smollm2(*options):
+    """SmolLM2 on this machine's processor, with a chat template that has a place for tools."""
+    path = subprocess.run([os.environ["HOMING_BIN"], "model", "pull", "smollm2"], capture_output=True, text=True)
+    assert path.returncode == 0, path.stderr
+    template = os.path.join(os.path.dirname(__file__), "tools.jinja")
+    engine = ["--engine", "llama", "--model", "smollm2", "--workers", "1", "--chat-template", template]
+    return Server(*engine, *options)
+
+
+@pytest.fixture(scope="session")
+def smol():
+    server = smollm2()
+    yield server
+    assert server.stop() == 0
+
+
+@pytest.fixture(scope="session")
+def speculating_smol():
+    server = smollm2("--speculation", "ngram")
+    yield server
+    assert server.stop() == 0

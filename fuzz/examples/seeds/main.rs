@@ -3,6 +3,8 @@
 //! `cargo run --example seeds` in this folder. What it writes is committed, because inputs that
 //! once failed lie beside it; it overwrites only files of its own names.
 
+mod texts;
+
 use std::time::Duration;
 use std::{fs, io};
 
@@ -17,7 +19,8 @@ use serde_json::{Value, json};
 
 fn main() -> io::Result<()> {
     streams()?;
-    bodies()?;
+    texts::bodies()?;
+    texts::model_answers()?;
     envelopes()?;
     requests()?;
     engines()?;
@@ -64,25 +67,6 @@ fn streams() -> io::Result<()> {
     write("engine_answer", "text", &[1], text.as_bytes())?;
     let errors = "{\"error\":\"no\"}\n{\"object\":\"error\",\"message\":\"no\"}\n{\"error\":{\"message\":\"no\"}}\n";
     write("engine_answer", "errors", &[0], errors.as_bytes())
-}
-
-fn bodies() -> io::Result<()> {
-    let chat = json!({"model": "m", "messages": [
-        {"role": "system", "content": "Be short."},
-        {"role": "user", "name": "n", "content": [{"type": "text", "text": "Grüße, 東京 🙂"}]},
-        {"role": "assistant", "content": null, "tool_calls": []}],
-        "max_completion_tokens": 8, "min_tokens": 1, "temperature": 0.5, "top_p": 0.9, "top_k": 4,
-        "seed": -3, "stop": ["\n", "end"], "stream": true, "logprobs": true, "top_logprobs": 2,
-        "stream_options": {"include_usage": true, "continuous_usage_stats": true},
-        "user": "u", "conversation_id": "c", "nvext": {"extra_fields": ["worker_id", "timing"],
-        "cache_salt": "s", "ignore_eos": true}});
-    write("openai_body", "chat", b"", chat.to_string().as_bytes())?;
-    let text = json!({"model": "m", "prompt": ["<|begin_of_text|>Once", "upon a time"],
-        "max_tokens": 4, "echo": true, "logprobs": 3, "stop": "x", "n": 1, "best_of": 1,
-        "presence_penalty": 0.1, "frequency_penalty": -0.1, "ignore_eos": true});
-    write("openai_body", "text", b"", text.to_string().as_bytes())?;
-    let tokens = json!({"model": "m", "prompt": [[1, 2, 3], [128_000]], "top_k": -1});
-    write("openai_body", "tokens", b"", tokens.to_string().as_bytes())
 }
 
 fn envelopes() -> io::Result<()> {
@@ -149,6 +133,9 @@ fn requests() -> io::Result<()> {
         frequency_penalty: -0.5,
         repetition_penalty: Some(1.1),
         nonce: 11,
+        biased_tokens: vec![3],
+        biases: vec![-2.5],
+        grammar: Some(wire::generate_request::Grammar::Regex("a+".to_owned())),
     };
     write("grpc", "request", &[0], &request.encode_to_vec())?;
     let chunk = wire::Chunk {
@@ -196,23 +183,23 @@ fn engines() -> io::Result<()> {
     let fixtures: [(&str, &[u8]); 5] = [
         (
             "vllm",
-            include_bytes!("../../crates/reach/adapters/fixtures/vllm.msgpack"),
+            include_bytes!("../../../crates/reach/adapters/fixtures/vllm.msgpack"),
         ),
         (
             "vllm-array",
-            include_bytes!("../../crates/reach/adapters/fixtures/vllm-array.msgpack"),
+            include_bytes!("../../../crates/reach/adapters/fixtures/vllm-array.msgpack"),
         ),
         (
             "vllm-bytes",
-            include_bytes!("../../crates/reach/adapters/fixtures/vllm-bytes.msgpack"),
+            include_bytes!("../../../crates/reach/adapters/fixtures/vllm-bytes.msgpack"),
         ),
         (
             "sglang",
-            include_bytes!("../../crates/reach/adapters/fixtures/sglang.msgpack"),
+            include_bytes!("../../../crates/reach/adapters/fixtures/sglang.msgpack"),
         ),
         (
             "sglang-pairs",
-            include_bytes!("../../crates/reach/adapters/fixtures/sglang-pairs.msgpack"),
+            include_bytes!("../../../crates/reach/adapters/fixtures/sglang-pairs.msgpack"),
         ),
     ];
     for (name, bytes) in fixtures {
