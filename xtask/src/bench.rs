@@ -14,6 +14,7 @@ mod prediction;
 mod router;
 mod server;
 
+use std::ffi::OsString;
 use std::process::Command;
 
 use anyhow::ensure;
@@ -26,11 +27,7 @@ pub(crate) enum Bench {
     /// Starts the shipped build of `homing demo` with workers that take no time and drives
     /// it over loopback from this process, so every figure is the whole path: HTTP, JSON,
     /// template, tokens, hashes, routing, scheduling, detokenising, events.
-    Frontend {
-        /// Seconds per measurement
-        #[arg(long, default_value_t = 8)]
-        seconds: u64,
-    },
+    Frontend(frontend::Arguments),
     /// Whether aiperf measures what our load generator does, on the same conversations
     ///
     /// Uses the shipped build of `homing` and aiperf from PyPI, and prints both sides.
@@ -114,12 +111,12 @@ pub(crate) enum Bench {
 
 pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
     match bench {
-        Bench::Frontend { seconds } if cfg!(debug_assertions) => {
-            again_in_release("frontend", *seconds)
+        Bench::Frontend(arguments) if cfg!(debug_assertions) => {
+            again_in_release("frontend", arguments.words())
         }
-        Bench::Frontend { seconds } => frontend::run(*seconds),
+        Bench::Frontend(arguments) => frontend::run(arguments),
         Bench::Network { seconds } if cfg!(debug_assertions) => {
-            again_in_release("network", *seconds)
+            again_in_release("network", seconds_only(*seconds))
         }
         Bench::Network { seconds } => network::run(*seconds),
         Bench::Aiperf(arguments) => {
@@ -140,7 +137,7 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
             llama::run(arguments)
         }
         Bench::Loadgen { seconds } if cfg!(debug_assertions) => {
-            again_in_release("loadgen", *seconds)
+            again_in_release("loadgen", seconds_only(*seconds))
         }
         Bench::Loadgen { seconds } => loadgen::run(*seconds),
         Bench::Overload { seconds } => {
@@ -175,7 +172,7 @@ fn in_virtual_time(
 }
 
 /// The client shares the machine with the server, so it must not be slower than it has to.
-fn again_in_release(bench: &str, seconds: u64) -> anyhow::Result<()> {
+fn again_in_release(bench: &str, arguments: Vec<OsString>) -> anyhow::Result<()> {
     build_homing()?;
     let status = Command::new("cargo")
         .args([
@@ -188,10 +185,14 @@ fn again_in_release(bench: &str, seconds: u64) -> anyhow::Result<()> {
             "bench",
             bench,
         ])
-        .args(["--seconds", &seconds.to_string()])
+        .args(arguments)
         .status()?;
     ensure!(status.success(), "the benchmark failed");
     Ok(())
+}
+
+fn seconds_only(seconds: u64) -> Vec<OsString> {
+    vec!["--seconds".into(), seconds.to_string().into()]
 }
 
 /// The program as it is shipped.

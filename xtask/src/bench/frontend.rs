@@ -3,12 +3,15 @@
 //! Every measurement is closed-loop over loopback with the client in this process. CPU is the
 //! server process's own (it holds the workers too, so their share counts against us).
 
+use std::ffi::OsString;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, ensure};
+use clap::Args;
 use contract::random::Random;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -21,48 +24,124 @@ const CLIENTS: usize = 64;
 const OPEN_STREAMS: usize = 1000;
 const SETTLE: Duration = Duration::from_secs(3);
 
-pub(crate) fn run(seconds: u64) -> anyhow::Result<()> {
+/// Prompt, clients and length of answers of each measurement, and what it is called.
+const LOADS: [(&str, Load); 7] = [
+    ("200-token prompt, 1 client", Load::new(1, Kind::Short, 1)),
+    (
+        "200-token prompt, 64 clients",
+        Load::new(CLIENTS, Kind::Short, 1),
+    ),
+    (
+        "3,500-token prompt, cold, 1 client",
+        Load::new(1, Kind::Cold, 1),
+    ),
+    (
+        "3,500-token prompt, cold, 64 clients",
+        Load::new(CLIENTS, Kind::Cold, 1),
+    ),
+    (
+        "3,500-token prompt, warm conversation, 1 client",
+        Load::new(1, Kind::Warm, 1),
+    ),
+    (
+        "3,500-token prompt, warm conversation, 64 clients",
+        Load::new(CLIENTS, Kind::Warm, 1),
+    ),
+    (
+        "1,000-token answers, 64 clients",
+        Load::new(CLIENTS, Kind::Short, 1000),
+    ),
+];
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Arguments {
+    /// Seconds per measurement
+    #[arg(long, default_value_t = 8)]
+    seconds: u64,
+    /// Another build of homing, measured by turns with this one
+    ///
+    /// A machine that others share is now fast and now slow. Each load goes to both programs in
+    /// short turns, and each round's ratio is taken before the median.
+    #[arg(long, value_name = "PROGRAM")]
+    beside: Option<PathBuf>,
+    /// Turns of each program, for --beside
+    #[arg(long, default_value_t = 10)]
+    rounds: usize,
+}
+
+impl Arguments {
+    /// As they are on the command line.
+    pub(crate) fn words(&self) -> Vec<OsString> {
+        let mut words = vec!["--seconds".into(), self.seconds.to_string().into()];
+        if let Some(beside) = &self.beside {
+            words.extend(["--beside".into(), beside.clone().into()]);
+            words.extend(["--rounds".into(), self.rounds.to_string().into()]);
+        }
+        words
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     // One thread: the client must leave a core to the server.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let seconds = Duration::from_secs(seconds);
+    let seconds = Duration::from_secs(arguments.seconds);
+    say("zero-delay workers, client and server on the same machine, streaming");
+    if let Some(other) = &arguments.beside {
+        return runtime.block_on(beside(other, arguments.rounds, seconds));
+    }
     let server = Server::start(&["--profile", "zero-delay"])?;
     let prompts = runtime.block_on(Prompts::new(&server))?;
-    say("zero-delay workers, client and server on the same machine, streaming");
-    for (name, clients, kind) in [
-        ("200-token prompt, 1 client", 1, Kind::Short),
-        ("200-token prompt, 64 clients", CLIENTS, Kind::Short),
-        ("3,500-token prompt, cold, 1 client", 1, Kind::Cold),
-        ("3,500-token prompt, cold, 64 clients", CLIENTS, Kind::Cold),
-        (
-            "3,500-token prompt, warm conversation, 1 client",
-            1,
-            Kind::Warm,
-        ),
-        (
-            "3,500-token prompt, warm conversation, 64 clients",
-            CLIENTS,
-            Kind::Warm,
-        ),
-    ] {
-        let load = Load {
-            clients,
-            kind,
-            max_tokens: 1,
-        };
+    for (name, load) in LOADS {
         let measured = runtime.block_on(drive(&server, &prompts, load, seconds))?;
         report(name, measured)?;
     }
-    let load = Load {
-        clients: CLIENTS,
-        kind: Kind::Short,
-        max_tokens: 1000,
-    };
-    let streamed = runtime.block_on(drive(&server, &prompts, load, seconds))?;
-    report("1,000-token answers, 64 clients", streamed)?;
     drop(server);
     runtime.block_on(open_streams(seconds))
+}
+
+/// CPU of the server for a request, of this program and of another, by turns.
+async fn beside(other: &Path, rounds: usize, turn: Duration) -> anyhow::Result<()> {
+    ensure!(rounds > 0, "--rounds must be at least 1");
+    let options = ["--profile", "zero-delay"];
+    let servers = [
+        Server::start(&options)?,
+        Server::start_program(other, &options)?,
+    ];
+    let prompts = Prompts::new(&servers[0]).await?;
+    say("ms CPU/req, best turn and median; ratio: median over rounds");
+    for (name, load) in LOADS {
+        let mut sides = [Vec::new(), Vec::new()];
+        for round in 0..rounds {
+            // Neither is always the first.
+            for side in [round % 2, 1 - round % 2] {
+                let load = Load { round, ..load };
+                let measured = drive(&servers[side], &prompts, load, turn).await?;
+                sides[side].push(measured.cpu_per_request());
+            }
+        }
+        let mut ratios: Vec<f64> = sides[0].iter().zip(&sides[1]).map(|(a, b)| a / b).collect();
+        let [ours, theirs] = &mut sides;
+        say(&format!(
+            "{name:<52} this {:>6.3} {:>6.3}   beside {:>6.3} {:>6.3}   ratio {:.3}",
+            best(ours),
+            median(ours),
+            best(theirs),
+            median(theirs),
+            median(&mut ratios),
+        ));
+    }
+    Ok(())
+}
+
+fn best(figures: &[f64]) -> f64 {
+    figures.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+fn median(figures: &mut [f64]) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
 }
 
 /// Many streams open at once at the simulated H200's pace: memory, and what a token costs when
@@ -205,12 +284,32 @@ pub(super) struct Measured {
     cpu: Duration,
 }
 
+impl Measured {
+    /// In milliseconds.
+    fn cpu_per_request(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e3 / self.served.len() as f64
+    }
+}
+
 /// How many clients ask at once, for what, and for how long answers.
 #[derive(Clone, Copy)]
 pub(super) struct Load {
-    pub(super) clients: usize,
-    pub(super) kind: Kind,
-    pub(super) max_tokens: u32,
+    clients: usize,
+    kind: Kind,
+    max_tokens: u32,
+    /// Prompts of another round are others.
+    round: usize,
+}
+
+impl Load {
+    pub(super) const fn new(clients: usize, kind: Kind, max_tokens: u32) -> Self {
+        Self {
+            clients,
+            kind,
+            max_tokens,
+            round: 0,
+        }
+    }
 }
 
 pub(super) async fn drive(
@@ -223,6 +322,7 @@ pub(super) async fn drive(
         clients,
         kind,
         max_tokens,
+        round,
     } = load;
     // Made beforehand: what the client spends on it must not be measured.
     let pool = if matches!(kind, Kind::Cold) {
@@ -230,7 +330,7 @@ pub(super) async fn drive(
     } else {
         1000
     };
-    let salt = clients * 1_000_000 + max_tokens as usize;
+    let salt = clients * 1_000_000 + max_tokens as usize + round * 10_000;
     let requests: Arc<Vec<Vec<u8>>> = Arc::new(
         (0..pool)
             .map(|n| prompts.request(kind, salt + n, max_tokens))
@@ -269,6 +369,7 @@ pub(super) async fn drive(
 }
 
 pub(super) fn report(name: &str, measured: Measured) -> anyhow::Result<()> {
+    let cpu_per_request = measured.cpu_per_request();
     let Measured {
         served,
         tokens,
@@ -287,7 +388,7 @@ pub(super) fn report(name: &str, measured: Measured) -> anyhow::Result<()> {
         requests / wall.as_secs_f64(),
         milliseconds(percentile(&mut first, 0.50)?),
         milliseconds(percentile(&mut first, 0.99)?),
-        milliseconds(cpu) / requests,
+        cpu_per_request,
         tokens / wall.as_secs_f64(),
         cpu.as_secs_f64() * 1e6 / tokens,
         events as f64 / requests,

@@ -30,11 +30,7 @@ pub(crate) fn run(seconds: u64) -> anyhow::Result<()> {
                 ("3,500-token warm prompt, 1 client", 1, Kind::Warm, 1),
                 ("1,000-token answers, 8 clients", 8, Kind::Short, 1000),
             ] {
-                let load = Load {
-                    clients,
-                    kind,
-                    max_tokens,
-                };
+                let load = Load::new(clients, kind, max_tokens);
                 let measured = runtime.block_on(drive(&server, &prompts, load, seconds))?;
                 report(&format!("{round} {side}: {name}"), measured)?;
             }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -21,6 +22,11 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(options: &[&str]) -> anyhow::Result<Self> {
+        Self::start_program(Path::new(HOMING), options)
+    }
+
+    /// Another build of it.
+    pub(crate) fn start_program(program: &Path, options: &[&str]) -> anyhow::Result<Self> {
         let command = [
             "demo",
             "--no-load",
@@ -29,7 +35,7 @@ impl Server {
             "--console-port",
             "0",
         ];
-        let (child, printed) = homing(&[&command, options].concat(), "Ctrl-C")?;
+        let (child, printed) = started(program, &[&command, options].concat(), "Ctrl-C")?;
         Self::new(vec![child], &printed)
     }
 
@@ -44,7 +50,7 @@ impl Server {
         let mut model = None;
         for _ in 0..workers {
             let command = [&["worker", "--port", "0"], options].concat();
-            let (child, printed) = homing(&command, "  events")?;
+            let (child, printed) = started(Path::new(HOMING), &command, "  events")?;
             children.push(child);
             let address = printed
                 .iter()
@@ -67,7 +73,8 @@ impl Server {
             "--workers",
             &list,
         ];
-        let (child, printed) = homing(&[&command, frontend].concat(), "Ctrl-C")?;
+        let (child, printed) =
+            started(Path::new(HOMING), &[&command, frontend].concat(), "Ctrl-C")?;
         children.insert(0, child);
         let server = Self::new(children, &printed)?;
         // Workers attach within a moment.
@@ -124,12 +131,12 @@ impl Server {
 }
 
 /// Starts the program, and reads what it prints until a line that begins with `last`.
-fn homing(arguments: &[&str], last: &str) -> anyhow::Result<(Child, Vec<String>)> {
-    let mut child = Command::new(HOMING)
+fn started(program: &Path, arguments: &[&str], last: &str) -> anyhow::Result<(Child, Vec<String>)> {
+    let mut child = Command::new(program)
         .args(arguments)
         .stdout(Stdio::piped())
         .spawn()
-        .with_context(|| format!("cannot start {HOMING}"))?;
+        .with_context(|| format!("cannot start {}", program.display()))?;
     let output = child.stdout.take().context("the child has no output")?;
     let mut printed = Vec::new();
     for line in BufReader::new(output).lines() {
