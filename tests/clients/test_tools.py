@@ -55,7 +55,8 @@ def test_a_required_call_and_its_result(asked, model):
     assert second.choices[0].message.content and not second.choices[0].message.tool_calls
     # The second prompt goes on where the first ended.
     assert second.usage.prompt_tokens > first.usage.prompt_tokens + first.usage.completion_tokens
-    assert second.usage.prompt_tokens_details.cached_tokens >= first.usage.prompt_tokens - 32
+    if model == "smollm2":  # one worker, so it is the one that has the prefix
+        assert second.usage.prompt_tokens_details.cached_tokens >= first.usage.prompt_tokens - 32
 
 
 def test_a_named_call(asked, model):
