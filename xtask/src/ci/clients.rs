@@ -9,7 +9,7 @@ const TESTS: &str = "tests/clients";
 const REQUIREMENTS: &str = "tests/clients/requirements.txt";
 
 /// Far more than the tests need: a server that prints no address would hold them forever.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(900);
 
 pub(super) fn check() -> anyhow::Result<()> {
     let homing = homing()?;

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contract::{
-    Clock, GenerateRequest, HashSeed, LinkError, OutputLimits, Penalties, RequestId, Sampling,
-    TokenId, WorkerId, token_stream,
+    Clock, GenerateRequest, Grammar, HashSeed, LinkError, OutputLimits, Penalties, RequestId,
+    Sampling, TokenId, WorkerId, token_stream,
 };
 use engine::{Executor as _, Scheduler, Submission};
+use grammar::Vocabulary;
 use proptest::prelude::*;
 
 use super::{DraftSource, ExecutorOptions, LlamaExecutor};
@@ -208,6 +209,63 @@ fn guesses_are_counted_and_change_nothing() {
             assert!(right > 0, "{name}");
         }
     }
+}
+
+/// Each token is its number, in three digits.
+fn numbers(size: usize) -> Arc<Vocabulary> {
+    Arc::new(Vocabulary::new(move || {
+        let text = |id: usize| grammar::Token::Text(format!("{id:03}").into_bytes());
+        let mut tokens: Vec<grammar::Token> = (0..size - 1).map(text).collect();
+        tokens.push(grammar::Token::Special("<end>".to_owned()));
+        (tokens, vec![size as TokenId - 1])
+    }))
+}
+
+/// Preemption included: the answer so far is followed again. Every verified row has its own mask.
+#[test]
+fn neither_guesses_nor_the_batch_change_a_constrained_answer() {
+    let weights = weights();
+    let vocabulary = Some(numbers(weights.config().vocabulary));
+    let held = |prompt: &[TokenId], sampling| GenerateRequest {
+        grammar: Some(Grammar::Regex("(0[0-9][02468]){500}".into())),
+        ..request(prompt, 60, sampling)
+    };
+    let requests = [
+        held(&[5, 9], cold()),
+        request(&[7; 9], 24, warm(3)),
+        held(&[1, 2, 3], warm(5)),
+        held(&[8; 20], cold()),
+    ];
+    let with = |options: ExecutorOptions| ExecutorOptions {
+        adapts: false,
+        vocabulary: vocabulary.clone(),
+        ..options
+    };
+    let (plain, _) = answers(
+        &weights,
+        with(options(DraftSource::None, 128, 64)),
+        &requests,
+    );
+    for answer in [&plain[0], &plain[2], &plain[3]] {
+        assert_eq!(answer.len(), 60);
+        assert!(
+            answer.iter().all(|token| *token < 100 && token % 2 == 0),
+            "{answer:?}"
+        );
+    }
+    let (crowded, _) = answers(&weights, with(options(DraftSource::None, 40, 9)), &requests);
+    assert_eq!(crowded, plain);
+    let mut right = 0;
+    for source in sources(&weights) {
+        let name = source.as_str();
+        let (guessed, accepted) = answers(&weights, with(options(source, 40, 24)), &requests);
+        assert_eq!(guessed, plain, "{name}");
+        right += accepted;
+    }
+    assert!(
+        right > 0,
+        "no draft was ever accepted, so nothing was shown"
+    );
 }
 
 fn drawn(nonce: u64, seed: Option<u64>) -> GenerateRequest {
