@@ -333,7 +333,7 @@ async fn serve(
     let (firsts, others) = several(prepared, options.n);
     let mut answers: Vec<Answer> = firsts.into_iter().map(&begin).collect();
     one_begins(&mut answers).await?;
-    // They find the prompt computed.
+    // A router that knows caches finds the prompt computed where the first answer began.
     answers.extend(others.into_iter().map(begin));
     answers.sort_by_key(|answer| answer.index);
     Ok(Served {
