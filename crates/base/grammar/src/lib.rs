@@ -14,9 +14,8 @@
 //! A mask is bounded per step, but not well for ambiguous grammars: `e: e e | "a"` takes 66 ms a token
 //! after 400 tokens, which every sequence of the batch waits for.
 //!
-//!
-//! Only drawn tokens move a matcher on, so speculation needs no way back: a draft that is
-//!   not accepted was never consumed.
+//! Only drawn tokens move a matcher on, so speculation needs no way back: a draft that is not
+//! accepted was never consumed.
 
 mod matcher;
 mod slots;
