@@ -10,9 +10,8 @@
 //!   the grammar is complete, and nowhere else.
 //! - **Compiling delays nobody else.** It is bounded, done before a request joins a batch
 //!   ([`Vocabulary::compile`]), and remembered.
-//!
-//! A mask is bounded per step, but not well for ambiguous grammars: `e: e e | "a"` takes 66 ms a token
-//! after 400 tokens, which every sequence of the batch waits for.
+//! - **No grammar slows its batch for long.** An ambiguous one (`e: e e | "a"`) costs more with every
+//!   token. An answer has a budget of parser items; the request of one that exceeds it fails.
 //!
 //! Only drawn tokens move a matcher on, so speculation needs no way back: a draft that is not
 //! accepted was never consumed.
@@ -43,6 +42,14 @@ impl GrammarError {
     /// No token fits: the grammar cannot be completed from here.
     pub fn nothing_allowed() -> Self {
         Self("no token can follow".to_owned())
+    }
+
+    fn too_ambiguous() -> Self {
+        Self(
+            "the grammar is too ambiguous: the text so far can be read in too many ways; \
+             write repetition with `*` and `+` instead of recursion"
+                .to_owned(),
+        )
     }
 
     /// Without the dump of internal state that follows the message.

@@ -215,3 +215,64 @@ fn an_answer_is_followed_again_in_another_slot() {
     let mut none = SlotMatchers::default();
     assert!(none.follow(0, 1, &request, &[]).is_err());
 }
+
+/// Random tokens until the matcher fails or `most` were drawn: how many they were, and the failure.
+fn tokens_until_failure(grammar: &Grammar, most: usize) -> (usize, Option<GrammarError>) {
+    let vocabulary = vocabulary();
+    let mut matcher = vocabulary.matcher(grammar).unwrap();
+    let mut random = Random::new(1);
+    for drawn in 0..most {
+        let mask = match matcher.mask() {
+            Ok(mask) => mask,
+            Err(error) => return (drawn, Some(error)),
+        };
+        let tokens: Vec<TokenId> = mask.tokens().filter(|&token| token != END).collect();
+        if tokens.is_empty() {
+            return (drawn, None);
+        }
+        matcher.consume(tokens[random.below(tokens.len())]).unwrap();
+    }
+    (most, None)
+}
+
+#[test]
+fn an_ambiguous_grammar_fails_before_it_is_slow() {
+    for source in [
+        "start: e\ne: e e | \"a\" | \"a\" e\n",
+        "start: e\ne: e e e | e e | \"a\" | \"b\"\n",
+    ] {
+        let (drawn, failure) = tokens_until_failure(&Grammar::Lark(source.into()), 1000);
+        assert!((20..400).contains(&drawn), "{drawn} tokens of {source}");
+        assert_eq!(failure, Some(GrammarError::too_ambiguous()));
+    }
+}
+
+#[test]
+fn wide_and_long_grammars_are_within_the_budget() {
+    let names = |count: usize| (0..count).map(|number| format!("name_{number}"));
+    let tools = names(128).map(|name| {
+        json!({
+            "type": "object",
+            "properties": {
+                "name": { "const": name },
+                "arguments": { "type": "object", "properties": { "a": { "type": "string" } } },
+            },
+            "required": ["name", "arguments"],
+        })
+    });
+    let optional: serde_json::Map<String, Value> = names(300)
+        .map(|name| (name, json!({ "type": "string", "maxLength": 2 })))
+        .collect();
+    let wide = json!({ "type": "object", "properties": optional });
+    for grammar in [
+        schema(
+            &json!({ "type": "array", "minItems": 50, "items": { "anyOf": tools.collect::<Vec<_>>() } }),
+        ),
+        schema(&json!({ "type": "array", "minItems": 50, "items": wide })),
+        schema(&json!({ "type": "array", "minItems": 500, "items": { "type": "object" } })),
+        Grammar::Lark("start: e\ne: e \"+\" e | e \"*\" e | \"a\" | \"(\" e \")\"\n".into()),
+    ] {
+        let (drawn, failure) = tokens_until_failure(&grammar, 2000);
+        assert_eq!((drawn, failure), (2000, None), "{grammar:?}");
+    }
+}
