@@ -13,7 +13,7 @@
 //! # Guarantees
 //!
 //! - **No field is ignored in silence**, as in [`crate::request`]; the fields without an effect are
-//!   in the tables of `fields`.
+//!   in `tables`.
 //! - **One prompt, one text.** The same conversation always becomes the same messages, so that a
 //!   prefix is found again.
 
@@ -21,17 +21,15 @@ pub mod events;
 pub mod response;
 
 mod content;
-pub(crate) mod fields;
 mod output;
 mod problems;
 mod request;
+mod tables;
 mod tools;
 
 use std::borrow::Cow;
 
 pub use self::events::MessagesWriter;
-#[cfg(test)]
-pub(crate) use self::request::ACTING;
 pub use self::request::{MessagesRequest, parse, parse_count};
 pub use self::response::{
     ContentBlock, CountTokensResponse, Ending, MessagesError, MessagesResponse, MessagesUsage,
@@ -55,13 +53,15 @@ pub fn stable_system(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write as _;
-
     use expect_test::expect_file;
 
-    use super::fields::TABLES;
+    use super::content::{RawBlock, RawMessage, RawText};
+    use super::output::{RawFormat, RawOutputConfig, RawThinking};
+    use super::request::{RawContext, RawEdit, RawMetadata, RawRequest};
+    use super::tables::*;
+    use super::tools::{RawChoice, RawTool};
     use super::*;
-    use crate::request::support::Neutral;
+    use crate::request::support::page::{Place, check_listed_once, page};
 
     const ABOUT: &str = "\
 # Request fields of the Messages API
@@ -82,50 +82,51 @@ the values that are accepted because they ask for nothing. `null` means that the
 ## Fields with an effect
 ";
 
+    const PLACES: [Place; 17] = [
+        ("", &BODY, RawRequest::FIELDS),
+        ("system[].", &[], RawText::FIELDS),
+        ("messages[].", &MESSAGE, RawMessage::FIELDS),
+        ("messages[].content[].", &[], RawBlock::FIELDS),
+        ("messages[].content[] (text).", &TEXT, RawBlock::FIELDS),
+        (
+            "messages[].content[] (thinking).",
+            &THINKING,
+            RawBlock::FIELDS,
+        ),
+        (
+            "messages[].content[] (redacted_thinking).",
+            &REDACTED_THINKING,
+            RawBlock::FIELDS,
+        ),
+        (
+            "messages[].content[] (tool_use).",
+            &TOOL_USE,
+            RawBlock::FIELDS,
+        ),
+        (
+            "messages[].content[] (tool_result).",
+            &TOOL_RESULT,
+            RawBlock::FIELDS,
+        ),
+        ("tools[].", &TOOL, RawTool::FIELDS),
+        ("tool_choice.", &[], RawChoice::FIELDS),
+        ("metadata.", &[], RawMetadata::FIELDS),
+        ("thinking.", &[], RawThinking::FIELDS),
+        ("output_config.", &OUTPUT_CONFIG, RawOutputConfig::FIELDS),
+        ("output_config.format.", &[], RawFormat::FIELDS),
+        ("context_management.", &[], RawContext::FIELDS),
+        ("context_management.edits[].", &[], RawEdit::FIELDS),
+    ];
+
     #[test]
     fn the_fields_of_the_docs_are_fresh() {
-        let mut acting = String::new();
-        for (path, names) in ACTING {
-            let names: Vec<String> = names
-                .iter()
-                .map(|name| format!("`{}`", name.trim_start_matches("r#")))
-                .collect();
-            let title = match path.trim_end_matches('.') {
-                "" => "POST /v1/messages",
-                path => path,
-            };
-            let _ = writeln!(acting, "- `{title}`: {}.", names.join(", "));
-        }
-        let mut table = String::from("| field | accepted value | |\n|---|---|---|\n");
-        for (path, fields) in TABLES {
-            for field in fields {
-                let about = match matches!(field.neutral, Neutral::Any) {
-                    true => field.about.to_owned(),
-                    false => format!("not supported: {}", field.about),
-                };
-                let accepted = field.neutral.describe();
-                let _ = writeln!(table, "| `{path}{}` | {accepted} | {about} |", field.name);
-            }
-        }
-        let page = format!("{ABOUT}\n{acting}\n## Fields without an effect\n\n{table}");
+        let page = page(ABOUT, "POST /v1/messages", &PLACES);
         expect_file!["../../../../docs/messages-fields.md"].assert_eq(&page);
     }
 
     #[test]
     fn no_field_is_listed_twice_or_both_listed_and_acted_on() {
-        for (path, fields) in TABLES {
-            // All types of blocks have one structure.
-            let object = path.split(" (").next().unwrap().trim_end_matches('.');
-            let acting = ACTING
-                .iter()
-                .find(|(acting, _)| acting.trim_end_matches('.') == object);
-            let (_, acting) = acting.unwrap_or_else(|| panic!("{path} is no object"));
-            for (index, field) in fields.iter().enumerate() {
-                let name = field.name();
-                let twice = fields[..index].iter().any(|other| other.name() == name);
-                assert!(!twice && !acting.contains(&name), "{path}{name}");
-            }
-        }
+        check_listed_once(&PLACES);
     }
 
     #[test]

@@ -6,9 +6,8 @@
 //!
 //! # Guarantees
 //!
-//! - **No field is ignored in silence.** What is not acted on is in the tables of `support`: it is
-//!   refused, unless its value asks for nothing. Other names are refused, or ignored where the
-//!   operator says so.
+//! - **No field is ignored in silence.** What is not acted on is in `tables`: it is refused, unless its
+//!   value asks for nothing. Other names are refused, or ignored where the operator says so.
 //! - **Checked once.** A value out of its range is an error that names the field, the value
 //!   and the range. What leaves this module is in range.
 //! - **One set of options.** Everything the two endpoints share is [`GenerationOptions`].
@@ -27,6 +26,7 @@ pub(crate) mod object;
 pub(crate) mod options;
 pub(crate) mod output_format;
 pub(crate) mod support;
+pub(crate) mod tables;
 pub(crate) mod tools;
 pub(crate) mod value;
 
@@ -41,7 +41,6 @@ use self::fields::{ChatFields, CompletionFields};
 pub use self::json_text::{JsonText, JsonTextError};
 pub use self::options::GenerationOptions;
 pub use self::output_format::{OutputConstraint, OutputFormat};
-use self::support::Place;
 pub use self::support::UnknownFields;
 pub use self::tools::{Tool, ToolCall, ToolChoice};
 pub use self::value::Prompt;
@@ -282,7 +281,8 @@ impl Role {
 
 impl RawMessage {
     fn check(self, index: usize, unknown: UnknownFields) -> Result<Message, RequestError> {
-        support::check(&self.others, Place::Message(index), unknown)?;
+        let path = format_args!("messages[{index}].");
+        support::check(&self.others, &tables::MESSAGE, path, unknown)?;
         let Some(role) = self.role else {
             return Err(RequestError::missing(&format!("messages[{index}].role")));
         };
@@ -305,14 +305,10 @@ impl RawMessage {
             let problem = format_args!("only an assistant's message has them");
             return Err(RequestError::invalid(&param, problem));
         }
-        let place = |call| Place::Call {
-            message: index,
-            call,
-        };
         let tool_calls = calls
             .into_iter()
             .enumerate()
-            .map(|(call, raw)| raw.check(place(call), unknown))
+            .map(|(call, raw)| raw.check(format_args!("{path}tool_calls[{call}]."), unknown))
             .collect::<Result<_, _>>()?;
         Ok(Message {
             role,

@@ -5,8 +5,8 @@
 //!
 //! # Guarantees
 //!
-//! - **No field is ignored in silence**, as for the other endpoints: `support` has the tables, and
-//!   `docs/responses-fields.md` is written from them.
+//! - **No field is ignored in silence**, as for the other endpoints: `tables` has those without an
+//!   effect, and `docs/responses-fields.md` is written from it.
 //! - **Replayed or stored, a conversation is the same.** The output items of an answer, sent back
 //!   as input, become the message that [`message_of`] stores, so the next prompt has the same
 //!   prefix either way.
@@ -18,7 +18,7 @@ mod input;
 mod request;
 pub mod response;
 pub mod store;
-mod support;
+mod tables;
 
 #[cfg(test)]
 mod tests;

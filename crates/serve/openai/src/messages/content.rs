@@ -10,8 +10,8 @@ use std::fmt;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::fields;
 use super::problems::Problems;
+use super::tables;
 use crate::request::MAX_MESSAGES;
 use crate::request::object::bound;
 use crate::request::object::{name, object};
@@ -104,7 +104,7 @@ impl Messages {
         let index = self.count;
         self.count += 1;
         let mut problems = Problems::default();
-        problems.add_others(&message.others, &fields::MESSAGE);
+        problems.add_others(&message.others, &tables::MESSAGE);
         if let Err(error) = self.add(message.role, message.content, &mut problems) {
             problems.add(error);
         }
@@ -201,7 +201,7 @@ impl Blocks {
             "text" => {
                 let text = block.text.take().ok_or_else(|| required("text"))?;
                 join(&mut self.text, text);
-                &fields::TEXT
+                &tables::TEXT
             }
             "thinking" => {
                 self.assistants.get_or_insert(index);
@@ -210,11 +210,11 @@ impl Blocks {
                 if !text.is_empty() {
                     join(&mut self.thinking, text);
                 }
-                &fields::THINKING
+                &tables::THINKING
             }
             "redacted_thinking" => {
                 self.assistants.get_or_insert(index);
-                &fields::REDACTED_THINKING
+                &tables::REDACTED_THINKING
             }
             "tool_use" => {
                 self.assistants.get_or_insert(index);
@@ -230,7 +230,7 @@ impl Blocks {
                     name,
                     arguments,
                 });
-                &fields::TOOL_USE
+                &tables::TOOL_USE
             }
             "tool_result" => {
                 self.users.get_or_insert(index);
@@ -244,7 +244,7 @@ impl Blocks {
                     content.insert_str(0, ERROR_MARK);
                 }
                 self.results.push(ToolResult { call, content });
-                &fields::TOOL_RESULT
+                &tables::TOOL_RESULT
             }
             other => return Err(unsupported_block(other)),
         };
@@ -285,7 +285,7 @@ impl Texts {
         let index = self.count;
         self.count += 1;
         let mut problems = Problems::default();
-        problems.add_others(&block.others, &fields::TEXT);
+        problems.add_others(&block.others, &tables::TEXT);
         match (block.r#type.as_deref(), block.text) {
             (Some("text"), Some(text)) => join(&mut self.text, text),
             (Some("text"), None) => problems.add(RequestError::missing("text")),

@@ -1,7 +1,7 @@
 //! How the model is to think, and what its answer must look like.
 
-use super::fields;
 use super::problems::Problems;
+use super::tables;
 use crate::request::object::{name, object};
 use crate::request::options::within;
 use crate::{JsonText, OutputConstraint, OutputFormat, ReasoningEffort, RequestError};
@@ -91,7 +91,7 @@ pub(super) struct Output {
 impl RawOutputConfig {
     fn check(self, problems: &mut Problems) -> Result<Output, RequestError> {
         let mut inner = Problems::default();
-        inner.add_others(&self.others, &fields::OUTPUT_CONFIG);
+        inner.add_others(&self.others, &tables::OUTPUT_CONFIG);
         let effort = match self.effort.as_deref() {
             None => None,
             Some("low") => Some(ReasoningEffort::Low),

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use crate::request::object::Others;
-use crate::request::support::{Field, check_fields};
+use crate::request::support::{self, Field};
 use crate::{RequestError, UnknownFields};
 
 /// The first problem of each kind.
@@ -30,10 +30,10 @@ impl Problems {
 
     /// Notes the fields of an object that have no effect there, other than those in `fields`.
     pub(super) fn add_others(&mut self, others: &Others, fields: &[Field]) {
-        let path = str::to_owned;
-        if let Err(error) = check_fields(others, fields, path, UnknownFields::Ignore) {
+        let check = |unknown| support::check(others, fields, "", unknown);
+        if let Err(error) = check(UnknownFields::Ignore) {
             self.add(error);
-        } else if let Err(error) = check_fields(others, fields, path, UnknownFields::Refuse) {
+        } else if let Err(error) = check(UnknownFields::Refuse) {
             self.unknown.get_or_insert(error);
         }
     }

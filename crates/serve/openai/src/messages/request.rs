@@ -7,7 +7,7 @@ use super::content::{Messages, Texts};
 use super::output::{self, RawFormat, RawOutputConfig, RawThinking, Thinking};
 use super::problems::Problems;
 use super::tools::{self, Choice, RawChoice, RawTools};
-use super::{fields, stable_system};
+use super::{stable_system, tables};
 use crate::request::object::list;
 use crate::request::object::{Glimpse, name, object};
 use crate::request::options::{RawOptions, stops, within};
@@ -83,23 +83,6 @@ list! {
     RawEdits(RawEdit), MAX_EDITS, "edits"
 }
 
-/// The fields that have an effect with the paths of their objects, for documentation.
-#[cfg(test)]
-pub(crate) const ACTING: [(&str, &[&str]); 12] = [
-    ("", RawRequest::FIELDS),
-    ("system[].", super::content::RawText::FIELDS),
-    ("messages[].", super::content::RawMessage::FIELDS),
-    ("messages[].content[].", super::content::RawBlock::FIELDS),
-    ("tools[].", super::tools::RawTool::FIELDS),
-    ("tool_choice.", super::tools::RawChoice::FIELDS),
-    ("metadata.", RawMetadata::FIELDS),
-    ("thinking.", super::output::RawThinking::FIELDS),
-    ("output_config.", super::output::RawOutputConfig::FIELDS),
-    ("output_config.format.", super::output::RawFormat::FIELDS),
-    ("context_management.", RawContext::FIELDS),
-    ("context_management.edits[].", RawEdit::FIELDS),
-];
-
 /// Parses the body of `/v1/messages`. With `normalize_agents`, [`stable_system`] is applied to the
 /// system prompt.
 pub fn parse(
@@ -137,7 +120,7 @@ impl RawRequest {
         normalize_agents: bool,
     ) -> Result<MessagesRequest, RequestError> {
         let mut problems = Problems::default();
-        problems.add_others(&self.others, &fields::BODY);
+        problems.add_others(&self.others, &tables::BODY);
         let model = value::model(self.model)?;
         let conversation =
             conversation(self.messages, self.system, normalize_agents, &mut problems)?;

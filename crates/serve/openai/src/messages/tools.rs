@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::fields;
 use super::problems::Problems;
+use super::tables;
 use crate::request::object::list;
 use crate::request::object::{name, object};
 use crate::request::tools::function_name;
@@ -64,7 +64,7 @@ impl RawTool {
             let what = format!("a tool of type `{}`", name(other));
             return Err(RequestError::unsupported("type", what));
         }
-        problems.add_others(&self.others, &fields::TOOL);
+        problems.add_others(&self.others, &tables::TOOL);
         let name = function_name(self.name, "name")?;
         let Some(schema) = self.input_schema else {
             return Err(RequestError::missing("input_schema"));

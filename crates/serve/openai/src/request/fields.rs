@@ -12,7 +12,8 @@ use super::options::{GenerationOptions, LogitBias, RawOptions, StreamOptions, To
 use super::output_format::{
     Choices, RawConstraints, ResponseFormat, SchemaText, StructuredOutputs,
 };
-use super::support::{self, Place, UnknownFields};
+use super::support::{self, UnknownFields};
+use super::tables;
 use super::tools::{RawChoice, RawTools};
 use super::value::{Messages, OneOrMany, RawPrompt};
 
@@ -60,7 +61,7 @@ macro_rules! request_fields {
                 &mut self,
                 unknown: UnknownFields,
             ) -> Result<GenerationOptions, RequestError> {
-                support::check(&self.others, Place::Body, unknown)?;
+                support::check(&self.others, &tables::BODY, "", unknown)?;
                 RawOptions {
                     max_tokens: self.max_tokens,
                     max_completion_tokens: self.max_completion_tokens,

@@ -10,7 +10,8 @@ use super::error::RequestError;
 use super::extensions::{Extensions, RawExtensions};
 use super::object::{bound, list, name, object};
 use super::output_format::{OutputConstraint, RawConstraints};
-use super::support::{self, Place, UnknownFields};
+use super::support::{self, UnknownFields};
+use super::tables;
 use super::value::OneOrMany;
 
 /// Bytes of one stop string. Every stream with it keeps and compares it; nobody waits for a
@@ -190,7 +191,8 @@ pub(crate) struct RawOptions {
 impl RawOptions {
     pub(crate) fn check(self, unknown: UnknownFields) -> Result<GenerationOptions, RequestError> {
         if let Some(options) = &self.stream_options {
-            support::check(&options.others, Place::StreamOptions, unknown)?;
+            let fields = &tables::STREAM_OPTIONS;
+            support::check(&options.others, fields, "stream_options.", unknown)?;
         }
         if let Some(nvext) = &self.nvext {
             nvext.check(unknown)?;

@@ -6,7 +6,8 @@ use serde::Deserialize;
 use super::error::RequestError;
 use super::json_text::JsonText;
 use super::object::{list, object};
-use super::support::{self, Place, UnknownFields};
+use super::support::{self, UnknownFields};
+use super::tables;
 
 /// Bytes of a regular expression or a grammar; schemas may be as long as a body.
 const MAX_PATTERN_BYTES: usize = 64 << 10;
@@ -115,7 +116,8 @@ impl RawConstraints {
             });
         }
         if let Some(outputs) = self.structured_outputs {
-            support::check(&outputs.others, Place::StructuredOutputs, unknown)?;
+            let fields = &tables::STRUCTURED_OUTPUTS;
+            support::check(&outputs.others, fields, "structured_outputs.", unknown)?;
             if let Some(SchemaText(schema)) = outputs.json {
                 add("structured_outputs.json", OutputFormat::JsonSchema(schema));
             }
@@ -157,7 +159,7 @@ impl RawConstraints {
 
 impl ResponseFormat {
     fn check(self, unknown: UnknownFields) -> Result<Option<OutputFormat>, RequestError> {
-        support::check(&self.others, Place::ResponseFormat, unknown)?;
+        support::check(&self.others, &[], "response_format.", unknown)?;
         match (self.r#type.as_deref(), self.json_schema) {
             (None, _) => Err(RequestError::missing("response_format.type")),
             (Some("text"), _) => Ok(None),
@@ -166,7 +168,8 @@ impl ResponseFormat {
                 Err(RequestError::missing("response_format.json_schema"))
             }
             (Some("json_schema"), Some(schema)) => {
-                support::check(&schema.others, Place::JsonSchema, unknown)?;
+                let path = "response_format.json_schema.";
+                support::check(&schema.others, &[], path, unknown)?;
                 let Some(schema) = schema.schema else {
                     return Err(RequestError::missing("response_format.json_schema.schema"));
                 };

@@ -8,7 +8,8 @@ use serde::{Deserialize, Deserializer};
 use super::error::RequestError;
 use super::json_text::JsonText;
 use super::object::{Key, Shallow, list, object};
-use super::support::{self, Place, UnknownFields};
+use super::support::{self, UnknownFields};
+use super::tables;
 
 /// OpenAI's own limit.
 pub(crate) const MAX_TOOLS: usize = 128;
@@ -172,8 +173,8 @@ pub(crate) fn check(
 
 impl RawTool {
     fn check(self, index: usize, unknown: UnknownFields) -> Result<Tool, RequestError> {
-        support::check(&self.others, Place::Tool(index), unknown)?;
         let path = |field: &str| format!("tools[{index}].{field}");
+        support::check(&self.others, &tables::TOOL, path(""), unknown)?;
         match self.r#type.as_deref() {
             Some("function") => {}
             Some(other) => {
@@ -185,7 +186,7 @@ impl RawTool {
         let Some(function) = self.function else {
             return Err(RequestError::missing(&path("function")));
         };
-        support::check(&function.others, Place::ToolFunction(index), unknown)?;
+        support::check(&function.others, &tables::TOOL, path("function."), unknown)?;
         let name = function_name(function.name, &path("function.name"))?;
         if let Some(parameters) = &function.parameters
             && !parameters.is_object()
@@ -241,14 +242,14 @@ impl RawChoice {
 }
 
 impl RawCall {
-    /// `path` is that of the call.
+    /// `prefix` is the path of the call, with its full stop.
     pub(crate) fn check(
         self,
-        place: Place,
+        prefix: fmt::Arguments<'_>,
         unknown: UnknownFields,
     ) -> Result<ToolCall, RequestError> {
-        support::check(&self.others, place, unknown)?;
-        let path = |field: &str| place.path(field);
+        let path = |field: &str| format!("{prefix}{field}");
+        support::check(&self.others, &[], prefix, unknown)?;
         if let Some(other) = self.r#type.as_deref().filter(|kind| *kind != "function") {
             let what = format!("a call of type `{other}`");
             return Err(RequestError::unsupported(&path("type"), what));
@@ -256,11 +257,7 @@ impl RawCall {
         let Some(function) = self.function else {
             return Err(RequestError::missing(&path("function")));
         };
-        if let Some((name, _)) = function.others.iter().next()
-            && matches!(unknown, UnknownFields::Refuse)
-        {
-            return Err(RequestError::unknown(&path(&format!("function.{name}"))));
-        }
+        support::check(&function.others, &[], path("function."), unknown)?;
         let arguments = function.arguments.unwrap_or_default();
         Ok(ToolCall {
             id: self.id,

@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer};
 
 use super::error::RequestError;
 use super::object::{bound, object};
-use super::support::{self, UnknownFields, is_part_field};
+use super::support::{self, UnknownFields};
+use super::tables;
 use super::tools::RawCalls;
 use super::{MAX_MESSAGES, MAX_PROMPTS};
 
@@ -52,7 +53,7 @@ impl<'de> Deserialize<'de> for Messages {
                 let mut all = Vec::new();
                 while let Some(mut message) = list.next_element::<RawMessage>()? {
                     bound(all.len(), MAX_MESSAGES, "messages")?;
-                    support::reduce(&mut message.others);
+                    support::reduce(&mut message.others, &tables::MESSAGE);
                     all.push(message);
                 }
                 Ok(Messages(all))
@@ -118,7 +119,8 @@ impl Joined {
                 }
                 self.text.push_str(&text);
                 let mut unknown = part.others.iter().map(|(name, _)| name);
-                let Some(name) = unknown.find(|name| !is_part_field(name)) else {
+                let unknown = unknown.find(|name| support::find(&tables::PART, name).is_none());
+                let Some(name) = unknown else {
                     return;
                 };
                 PartProblem::UnknownField(name.to_owned())

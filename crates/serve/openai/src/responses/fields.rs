@@ -1,6 +1,6 @@
 //! The shapes that a Responses request may have.
 //!
-//! Items of `input` have their own file; the fields that are not acted on are in `support`.
+//! Items of `input` have their own file; the fields that are not acted on are in `tables`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -181,14 +181,12 @@ impl<'de> Deserialize<'de> for Metadata {
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write as _;
-
     use expect_test::expect_file;
 
     use super::super::input::{RawItem, RawPart};
-    use super::super::support::*;
+    use super::super::tables::*;
     use super::*;
-    use crate::request::support::{Field, Neutral};
+    use crate::request::support::page::{Place, check_listed_once, page};
 
     const ABOUT: &str = "\
 # Request fields of the Responses API
@@ -212,8 +210,6 @@ the values that are accepted because they ask for nothing. `null` means that the
 ## Fields with an effect
 ";
 
-    type Place = (&'static str, &'static [Field], &'static [&'static str]);
-
     const PLACES: [Place; 12] = [
         ("", &BODY, ResponsesFields::FIELDS),
         ("input[].", &[], RawItem::FIELDS),
@@ -235,42 +231,12 @@ the values that are accepted because they ask for nothing. `null` means that the
 
     #[test]
     fn the_fields_of_the_docs_are_fresh() {
-        let mut acting = String::new();
-        let mut table = String::from("| field | accepted value | |\n|---|---|---|\n");
-        for (path, fields, members) in PLACES {
-            // What holds for one kind of item alone is in the table only.
-            if !path.contains('(') {
-                let names: Vec<String> = members
-                    .iter()
-                    .map(|name| format!("`{}`", name.trim_start_matches("r#")))
-                    .collect();
-                let title = match path.trim_end_matches('.') {
-                    "" => "POST /v1/responses",
-                    path => path,
-                };
-                let _ = writeln!(acting, "- `{title}`: {}.", names.join(", "));
-            }
-            for field in fields {
-                let about = match matches!(field.neutral, Neutral::Any) {
-                    true => field.about.to_owned(),
-                    false => format!("not supported: {}", field.about),
-                };
-                let accepted = field.neutral.describe();
-                let _ = writeln!(table, "| `{path}{}` | {accepted} | {about} |", field.name);
-            }
-        }
-        let page = format!("{ABOUT}\n{acting}\n## Fields without an effect\n\n{table}");
+        let page = page(ABOUT, "POST /v1/responses", &PLACES);
         expect_file!["../../../../../docs/responses-fields.md"].assert_eq(&page);
     }
 
     #[test]
     fn no_field_is_listed_twice_or_both_listed_and_acted_on() {
-        for (path, fields, members) in PLACES {
-            for (index, field) in fields.iter().enumerate() {
-                let before = &fields[..index];
-                assert!(before.iter().all(|other| other.name != field.name));
-                assert!(!members.contains(&field.name), "{path}{}", field.name);
-            }
-        }
+        check_listed_once(&PLACES);
     }
 }

@@ -9,10 +9,10 @@ use std::fmt;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::support;
+use super::tables;
 use crate::request::object::bound;
 use crate::request::object::object;
-use crate::request::support::Field;
+use crate::request::support::{self, Field};
 use crate::request::tools::{arguments_object, function_name};
 use crate::request::{MAX_MESSAGES, Message, RequestError, Role, ToolCall, UnknownFields};
 
@@ -65,9 +65,9 @@ impl Kind {
 
     fn fields(self) -> &'static [Field] {
         match self {
-            Self::Message => &support::MESSAGE,
-            Self::Call | Self::Output => &support::CALL,
-            Self::Reasoning => &support::REASONING_ITEM,
+            Self::Message => &tables::MESSAGE,
+            Self::Call | Self::Output => &tables::CALL,
+            Self::Reasoning => &tables::REASONING_ITEM,
         }
     }
 
@@ -319,8 +319,8 @@ impl Joined {
             self.text.push('\n');
         }
         self.text.push_str(&text);
-        let known = |name: &str| support::PART.iter().any(|field| field.name == name);
-        match part.others.iter().find(|(name, _)| !known(name)) {
+        let unknown = |name: &str| support::find(&tables::PART, name).is_none();
+        match part.others.iter().find(|(name, _)| unknown(name)) {
             Some((name, _)) => Err(PartProblem::UnknownField(name.to_owned())),
             None => Ok(()),
         }

@@ -10,9 +10,10 @@ use super::fields::{Include, Metadata, RawFormat, RawText, RawToolChoice, Respon
 use super::response::{
     ChosenTool, FunctionTool, ReasoningConfig, ResponseEcho, TextConfig, TextFormat,
 };
-use super::support;
+use super::tables;
 use crate::request::options::{RawOptions, within};
 use crate::request::output_format::RawConstraints;
+use crate::request::support;
 use crate::request::tools::{RawChoice, function_name};
 use crate::request::{
     ChatRequest, GenerationOptions, JsonText, Message, OutputConstraint, OutputFormat,
@@ -77,7 +78,7 @@ impl ResponsesRequest {
 /// Parses and checks a body.
 pub fn parse(body: &[u8], unknown: UnknownFields) -> Result<ResponsesRequest, RequestError> {
     let mut fields: ResponsesFields = parse_fields(body)?;
-    support::check(&fields.others, &support::BODY, "", unknown)?;
+    support::check(&fields.others, &tables::BODY, "", unknown)?;
     let mut options = fields.options(unknown)?;
     let (format, constraint) = match fields.text.take() {
         Some(text) => text.check(unknown)?,
@@ -199,7 +200,7 @@ impl ResponsesFields {
                 }
                 None => return Err(RequestError::missing(&path("type"))),
             }
-            support::check(&tool.others, &support::TOOL, &path(""), unknown)?;
+            support::check(&tool.others, &tables::TOOL, path(""), unknown)?;
             let name = function_name(tool.name, &path("name"))?;
             if tools.iter().any(|other| other.name == name) {
                 let problem = format_args!("`{name}` is the name of another tool too");
@@ -234,12 +235,8 @@ impl ResponsesFields {
         let Some(reasoning) = self.reasoning.take() else {
             return Ok(None);
         };
-        support::check(
-            &reasoning.others,
-            &support::REASONING,
-            "reasoning.",
-            unknown,
-        )?;
+        let others = &reasoning.others;
+        support::check(others, &tables::REASONING, "reasoning.", unknown)?;
         let effort = reasoning.effort.as_deref();
         effort
             .map(|effort| ReasoningEffort::check("reasoning.effort", effort))
@@ -307,7 +304,7 @@ impl RawText {
         self,
         unknown: UnknownFields,
     ) -> Result<(TextFormat, Option<OutputConstraint>), RequestError> {
-        support::check(&self.others, &support::TEXT, "text.", unknown)?;
+        support::check(&self.others, &tables::TEXT, "text.", unknown)?;
         match self.format {
             Some(format) => format.check(unknown),
             None => Ok((TextFormat::Text, None)),

@@ -1,14 +1,12 @@
-//! What becomes of the fields of a Responses request that this server does not act on.
+//! Fields of a Responses request that this server does not act on.
 //!
-//! The rules are those of the other endpoints, whose tables are in `request::support`: a field that
-//! changes answers is refused unless its value asks for what happens anyway, and one that changes
-//! none is accepted.
+//! What becomes of them is decided by `request::support`, as for the other endpoints.
 
-use crate::request::object::Others;
 use crate::request::support::{Field, Neutral, field};
-use crate::request::{RequestError, UnknownFields};
+use crate::request::tables::{
+    BY_CONTENT, CACHE_CONTROL, CACHE_RETENTION, PRIORITY, REQUEST_ID, SERVICE_TIER,
+};
 
-const BY_CONTENT: &str = "prefixes are found by their content";
 const NO_SUMMARIES: &str = "summaries: the reasoning itself is in the answer";
 const PROGRAMS: &str = "calls by programs";
 const DEFERRED: &str = "calls whose results come later";
@@ -40,20 +38,12 @@ pub(super) const BODY: [Field; 21] = [
         Neutral::Number(0.0),
         "log-probabilities: use `/v1/chat/completions`",
     ),
-    field(
-        "service_tier",
-        Neutral::Texts(&["auto", "default"]),
-        "a choice of service tiers",
-    ),
+    SERVICE_TIER,
     field("moderation", Neutral::Null, "moderation"),
     field("access_programs", Neutral::Null, "access programs"),
     field("image", Neutral::Null, "images"),
     field("prompt_cache_options", Neutral::Empty, BY_CONTENT),
-    field(
-        "prompt_cache_retention",
-        Neutral::Any,
-        "blocks stay cached while there is room",
-    ),
+    CACHE_RETENTION,
     field("messages", Neutral::Null, "use `input`"),
     field("max_tokens", Neutral::Null, "use `max_output_tokens`"),
     field(
@@ -64,16 +54,8 @@ pub(super) const BODY: [Field; 21] = [
     field("response_format", Neutral::Null, "use `text.format`"),
     field("reasoning_effort", Neutral::Null, "use `reasoning.effort`"),
     field("n", Neutral::Number(1.0), "more than one answer"),
-    field(
-        "priority",
-        Neutral::Number(0.0),
-        "a priority in the body (send the header `x-request-priority`)",
-    ),
-    field(
-        "request_id",
-        Neutral::Null,
-        "an id in the body (send the header `x-request-id`)",
-    ),
+    PRIORITY,
+    REQUEST_ID,
 ];
 
 /// Of an item that is a message.
@@ -109,7 +91,7 @@ pub(super) const PART: [Field; 4] = [
     field("annotations", Neutral::Any, LABEL),
     field("logprobs", Neutral::Any, LABEL),
     field("prompt_cache_breakpoint", Neutral::Any, BY_CONTENT),
-    field("cache_control", Neutral::Any, BY_CONTENT),
+    CACHE_CONTROL,
 ];
 
 pub(super) const TOOL: [Field; 5] = [
@@ -117,7 +99,7 @@ pub(super) const TOOL: [Field; 5] = [
     field("async", Neutral::Bool(false), DEFERRED),
     field("defer_loading", Neutral::Bool(false), "a search for tools"),
     field("output_schema", Neutral::Null, "schemas of results"),
-    field("cache_control", Neutral::Any, BY_CONTENT),
+    CACHE_CONTROL,
 ];
 
 pub(super) const TEXT: [Field; 1] = [field(
@@ -140,41 +122,3 @@ pub(super) const REASONING: [Field; 4] = [
         "a choice of reasoning modes",
     ),
 ];
-
-/// Refuses what would be ignored. `prefix` is the path of the object, with its full stop.
-pub(super) fn check(
-    others: &Others,
-    fields: &[Field],
-    prefix: &str,
-    unknown: UnknownFields,
-) -> Result<(), RequestError> {
-    for (name, value) in others.iter() {
-        let known = fields.iter().find(|field| field.name == name);
-        match (known, unknown) {
-            (Some(field), _) if field.neutral.allows(value) => {}
-            (Some(field), _) => {
-                let instead = field.neutral.instead();
-                let path = format!("{prefix}{name}");
-                return Err(RequestError::no_effect(&path, field.about, &instead));
-            }
-            (None, UnknownFields::Ignore) => {}
-            (None, UnknownFields::Refuse) => {
-                return Err(RequestError::unknown(&format!("{prefix}{name}")));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Keeps of the other fields the first that is refused and the first that is unknown, so that many
-/// items take little memory until they are checked.
-pub(super) fn reduce(others: &mut Others, fields: &[Field]) {
-    let (mut refused, mut unknown) = (false, false);
-    others.retain(
-        |name, value| match fields.iter().find(|field| field.name == name) {
-            Some(field) if field.neutral.allows(value) => false,
-            Some(_) => !std::mem::replace(&mut refused, true),
-            None => !std::mem::replace(&mut unknown, true),
-        },
-    );
-}

@@ -1,16 +1,13 @@
-//! Fields of the Messages API that this server does not act on, and what becomes of them.
+//! Fields of the Messages API that this server does not act on.
+//!
+//! What becomes of them is decided by `request::support`, as for the other endpoints.
 
 use crate::request::support::{Field, Neutral, field};
-
-const CACHE: Field = field(
-    "cache_control",
-    Neutral::Any,
-    "prefixes are found by their content",
-);
+use crate::request::tables::CACHE_CONTROL;
 
 /// Of a body.
-pub(crate) const BODY: [Field; 15] = [
-    CACHE,
+pub(super) const BODY: [Field; 15] = [
+    CACHE_CONTROL,
     field("container", Neutral::Null, "code execution by the server"),
     field("mcp_servers", Neutral::Empty, "tools that the server calls"),
     field(
@@ -74,20 +71,23 @@ pub(crate) const BODY: [Field; 15] = [
 const TOOLSET: Field = field("toolset_name", Neutral::Null, "sets of the server's tools");
 
 /// Of a message.
-pub(crate) const MESSAGE: [Field; 1] = [CACHE];
+pub(super) const MESSAGE: [Field; 1] = [CACHE_CONTROL];
 
 /// Of a text, in a message or elsewhere.
-pub(crate) const TEXT: [Field; 2] = [CACHE, field("citations", Neutral::Empty, "citations")];
+pub(super) const TEXT: [Field; 2] = [
+    CACHE_CONTROL,
+    field("citations", Neutral::Empty, "citations"),
+];
 
 /// Of a thought.
-pub(crate) const THINKING: [Field; 2] = [
-    CACHE,
+pub(super) const THINKING: [Field; 2] = [
+    CACHE_CONTROL,
     field("signature", Neutral::Any, "thoughts are not signed"),
 ];
 
 /// Of a thought that another server encrypted.
-pub(crate) const REDACTED_THINKING: [Field; 2] = [
-    CACHE,
+pub(super) const REDACTED_THINKING: [Field; 2] = [
+    CACHE_CONTROL,
     field(
         "data",
         Neutral::Any,
@@ -96,8 +96,8 @@ pub(crate) const REDACTED_THINKING: [Field; 2] = [
 ];
 
 /// Of a call.
-pub(crate) const TOOL_USE: [Field; 3] = [
-    CACHE,
+pub(super) const TOOL_USE: [Field; 3] = [
+    CACHE_CONTROL,
     TOOLSET,
     field(
         "caller",
@@ -107,11 +107,11 @@ pub(crate) const TOOL_USE: [Field; 3] = [
 ];
 
 /// Of a call's result.
-pub(crate) const TOOL_RESULT: [Field; 2] = [CACHE, TOOLSET];
+pub(super) const TOOL_RESULT: [Field; 2] = [CACHE_CONTROL, TOOLSET];
 
 /// Of a tool.
-pub(crate) const TOOL: [Field; 5] = [
-    CACHE,
+pub(super) const TOOL: [Field; 5] = [
+    CACHE_CONTROL,
     field(
         "defer_loading",
         Neutral::Bool(false),
@@ -135,25 +135,8 @@ pub(crate) const TOOL: [Field; 5] = [
 ];
 
 /// Of `output_config`.
-pub(crate) const OUTPUT_CONFIG: [Field; 1] = [field(
+pub(super) const OUTPUT_CONFIG: [Field; 1] = [field(
     "task_budget",
     Neutral::Null,
     "a budget of tokens for several answers",
 )];
-
-/// The tables with the paths of their objects, for documentation.
-#[cfg(test)]
-pub(crate) const TABLES: [(&str, &[Field]); 9] = [
-    ("", &BODY),
-    ("messages[].", &MESSAGE),
-    ("messages[].content[] (text).", &TEXT),
-    ("messages[].content[] (thinking).", &THINKING),
-    (
-        "messages[].content[] (redacted_thinking).",
-        &REDACTED_THINKING,
-    ),
-    ("messages[].content[] (tool_use).", &TOOL_USE),
-    ("messages[].content[] (tool_result).", &TOOL_RESULT),
-    ("tools[].", &TOOL),
-    ("output_config.", &OUTPUT_CONFIG),
-];
