@@ -14,17 +14,19 @@
 //!
 //! # Elsewhere
 //!
-//! The shapes that the wire allows are in `fields`, single values in `value`. Whether
-//! the prompt fits the model is for the preprocessor to say; whether the model exists, for
+//! The shapes that the wire allows are in `fields`, single values in `value`, contents in `parts`.
+//! Whether the prompt fits the model is for the preprocessor to say; whether the model exists, for
 //! the frontend.
 
 mod error;
 pub(crate) mod extensions;
 mod fields;
 pub(crate) mod json_text;
+pub(crate) mod list;
 pub(crate) mod object;
 pub(crate) mod options;
 pub(crate) mod output_format;
+pub(crate) mod parts;
 pub(crate) mod support;
 pub(crate) mod tables;
 pub(crate) mod tools;
@@ -294,7 +296,7 @@ impl RawMessage {
             ));
         };
         let content = match self.content {
-            Some(content) => content.check(index, unknown)?,
+            Some(content) => content.check((), format_args!("{path}content"), unknown)?,
             // An assistant's turn may have held tool calls only.
             None if matches!(role, Role::Assistant) => String::new(),
             None => return Err(RequestError::missing(&format!("messages[{index}].content"))),

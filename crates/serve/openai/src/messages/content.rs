@@ -5,15 +5,13 @@
 //! the assistant's message. Several texts of one message are joined by line breaks, as the parts
 //! of a chat message are.
 
-use std::fmt;
-
-use serde::de::{Error, SeqAccess, Visitor};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
 use super::problems::Problems;
 use super::tables;
 use crate::request::MAX_MESSAGES;
-use crate::request::object::bound;
+use crate::request::list::{Gather, TextOr, bound, read_list};
 use crate::request::object::{name, object};
 use crate::request::tools::{MAX_CALLS, function_name};
 use crate::{JsonText, Message, RequestError, Role, ToolCall};
@@ -36,7 +34,7 @@ pub(super) struct Messages {
 object! {
     RawMessage, "a message object" {
         role: String,
-        content: Content,
+        content: TextOr<Blocks>,
     }
 }
 
@@ -50,7 +48,7 @@ object! {
         name: String,
         input: JsonText,
         tool_use_id: String,
-        content: Texts,
+        content: TextOr<Texts>,
         is_error: bool,
     }
 }
@@ -60,14 +58,6 @@ object! {
         r#type: String,
         text: String,
     }
-}
-
-/// A message's content: a string or a list of blocks.
-#[derive(Debug)]
-pub(super) enum Content {
-    Text(String),
-    /// Boxed, because there may be many of the other kind.
-    Blocks(Box<Blocks>),
 }
 
 /// The blocks of one message, sorted.
@@ -91,7 +81,7 @@ struct ToolResult {
     content: String,
 }
 
-/// A string or a list of text blocks, joined by line breaks.
+/// A list of text blocks, joined by line breaks.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     text: Option<String>,
@@ -99,8 +89,13 @@ pub(super) struct Texts {
     problems: Problems,
 }
 
-impl Messages {
-    fn push(&mut self, message: RawMessage) {
+impl Gather for Messages {
+    type Element = RawMessage;
+
+    const ELEMENTS: &'static str = "messages";
+
+    fn push<E: Error>(&mut self, message: RawMessage) -> Result<(), E> {
+        bound(self.count, MAX_MESSAGES, Self::ELEMENTS)?;
         let index = self.count;
         self.count += 1;
         let mut problems = Problems::default();
@@ -110,13 +105,16 @@ impl Messages {
         }
         self.problems
             .absorb(problems, format_args!("messages[{index}]"));
+        Ok(())
     }
+}
 
+impl Messages {
     /// Paths are relative to the message.
     fn add(
         &mut self,
         role: Option<String>,
-        content: Option<Content>,
+        content: Option<TextOr<Blocks>>,
         problems: &mut Problems,
     ) -> Result<(), RequestError> {
         let role = match role.as_deref() {
@@ -133,17 +131,17 @@ impl Messages {
         self.ends_with_assistant = role == Role::Assistant;
         let blocks = match content {
             None => return Err(RequestError::missing("content")),
-            Some(Content::Text(text)) => {
+            Some(TextOr::Text(text)) => {
                 self.all.push(Message::new(role, text));
                 return Ok(());
             }
-            Some(Content::Blocks(blocks)) if blocks.count == 0 => {
+            Some(TextOr::List(blocks)) if blocks.count == 0 => {
                 return Err(RequestError::empty(
                     "content",
                     "must hold at least one block",
                 ));
             }
-            Some(Content::Blocks(blocks)) => *blocks,
+            Some(TextOr::List(blocks)) => *blocks,
         };
         let foreign = match role {
             Role::Assistant => blocks.users.map(|index| (index, "user")),
@@ -177,8 +175,12 @@ impl Messages {
     }
 }
 
-impl Blocks {
-    fn push(&mut self, block: RawBlock) {
+impl Gather for Blocks {
+    type Element = RawBlock;
+
+    const ELEMENTS: &'static str = "content blocks";
+
+    fn push<E: Error>(&mut self, block: RawBlock) -> Result<(), E> {
         let index = self.count;
         self.count += 1;
         let mut problems = Problems::default();
@@ -186,8 +188,16 @@ impl Blocks {
             problems.add(error);
         }
         self.problems.absorb(problems, format_args!("[{index}]"));
+        match self.calls.len().max(self.results.len()) > MAX_CALLS {
+            true => Err(E::custom(format_args!(
+                "more than {MAX_CALLS} tool calls or results"
+            ))),
+            false => Ok(()),
+        }
     }
+}
 
+impl Blocks {
     /// Takes out of `block` what its type has. Paths are relative to the block.
     fn add(
         &mut self,
@@ -274,14 +284,25 @@ impl RawBlock {
     }
 }
 
-impl Texts {
+impl TextOr<Texts> {
     /// The text; problems go to `problems`, under `path`.
     pub(super) fn into_text(self, problems: &mut Problems, path: &str) -> String {
-        problems.absorb(self.problems, format_args!("{path}"));
-        self.text.unwrap_or_default()
+        match self {
+            Self::Text(text) => text,
+            Self::List(texts) => {
+                problems.absorb(texts.problems, format_args!("{path}"));
+                texts.text.unwrap_or_default()
+            }
+        }
     }
+}
 
-    fn push(&mut self, block: RawText) {
+impl Gather for Texts {
+    type Element = RawText;
+
+    const ELEMENTS: &'static str = "text blocks";
+
+    fn push<E: Error>(&mut self, block: RawText) -> Result<(), E> {
         let index = self.count;
         self.count += 1;
         let mut problems = Problems::default();
@@ -293,6 +314,7 @@ impl Texts {
             (None, _) => problems.add(RequestError::missing("type")),
         }
         self.problems.absorb(problems, format_args!("[{index}]"));
+        Ok(())
     }
 }
 
@@ -312,92 +334,6 @@ fn join(all: &mut Option<String>, text: String) {
 
 impl<'de> Deserialize<'de> for Messages {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        struct List;
-
-        impl<'de> Visitor<'de> for List {
-            type Value = Messages;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a sequence")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Messages, A::Error> {
-                let mut messages = Messages::default();
-                while let Some(message) = list.next_element()? {
-                    bound(messages.count, MAX_MESSAGES, "messages")?;
-                    messages.push(message);
-                }
-                Ok(messages)
-            }
-        }
-
-        source.deserialize_seq(List)
-    }
-}
-
-impl<'de> Deserialize<'de> for Content {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        struct TextOrBlocks;
-
-        impl<'de> Visitor<'de> for TextOrBlocks {
-            type Value = Content;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string or a list of content blocks")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Content, E> {
-                Ok(Content::Text(text.to_owned()))
-            }
-
-            fn visit_string<E: Error>(self, text: String) -> Result<Content, E> {
-                Ok(Content::Text(text))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Content, A::Error> {
-                let mut blocks = Box::<Blocks>::default();
-                while let Some(block) = list.next_element()? {
-                    blocks.push(block);
-                    if blocks.calls.len().max(blocks.results.len()) > MAX_CALLS {
-                        let problem = format_args!("more than {MAX_CALLS} tool calls or results");
-                        return Err(A::Error::custom(problem));
-                    }
-                }
-                Ok(Content::Blocks(blocks))
-            }
-        }
-
-        source.deserialize_any(TextOrBlocks)
-    }
-}
-
-impl<'de> Deserialize<'de> for Texts {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        struct TextOrList;
-
-        impl<'de> Visitor<'de> for TextOrList {
-            type Value = Texts;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string or a list of text blocks")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Texts, E> {
-                Ok(Texts {
-                    text: Some(text.to_owned()),
-                    ..Texts::default()
-                })
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Texts, A::Error> {
-                let mut texts = Texts::default();
-                while let Some(block) = list.next_element()? {
-                    texts.push(block);
-                }
-                Ok(texts)
-            }
-        }
-
-        source.deserialize_any(TextOrList)
+        read_list(source)
     }
 }

@@ -8,11 +8,11 @@ use super::output::{self, RawFormat, RawOutputConfig, RawThinking, Thinking};
 use super::problems::Problems;
 use super::tools::{self, Choice, RawChoice, RawTools};
 use super::{stable_system, tables};
-use crate::request::object::list;
+use crate::request::list::{TextOr, list};
 use crate::request::object::{Glimpse, name, object};
 use crate::request::options::{RawOptions, stops, within};
 use crate::request::parse_fields;
-use crate::request::value::{self, MAX_STOPS, OneOrMany};
+use crate::request::value::{self, Stops};
 use crate::{
     ChatRequest, GenerationOptions, Message, ReasoningEffort, RequestError, Role, ToolChoice,
     UnknownFields,
@@ -38,7 +38,7 @@ object! {
         model: String,
         messages: Messages,
         max_tokens: i64,
-        system: Texts,
+        system: TextOr<Texts>,
         stop_sequences: Stops,
         stream: bool,
         temperature: f64,
@@ -71,11 +71,6 @@ object! {
         r#type: String,
         keep: Glimpse,
     }
-}
-
-list! {
-    /// `stop_sequences`.
-    Stops(String), MAX_STOPS, "stop strings"
 }
 
 list! {
@@ -159,7 +154,9 @@ impl RawRequest {
             stream: self.stream,
             ..RawOptions::default()
         };
-        let stop = self.stop_sequences.map(|stops| OneOrMany::Many(stops.0));
+        let stop = self
+            .stop_sequences
+            .map(|stops| TextOr::List(Box::new(stops)));
         let options = GenerationOptions {
             stop: stops("stop_sequences", stop)?,
             constraint: output.constraint,
@@ -195,7 +192,7 @@ struct Conversation {
 
 fn conversation(
     messages: Option<Messages>,
-    system: Option<Texts>,
+    system: Option<TextOr<Texts>>,
     normalize_agents: bool,
     problems: &mut Problems,
 ) -> Result<Conversation, RequestError> {

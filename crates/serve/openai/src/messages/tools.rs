@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::problems::Problems;
 use super::tables;
-use crate::request::object::list;
+use crate::request::list::list;
 use crate::request::object::{name, object};
 use crate::request::tools::function_name;
 use crate::{JsonText, RequestError, Tool, ToolChoice};

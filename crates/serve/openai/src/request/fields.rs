@@ -7,6 +7,7 @@
 use super::error::RequestError;
 use super::extensions::RawExtensions;
 use super::json_text::JsonText;
+use super::list::TextOr;
 use super::object::object;
 use super::options::{GenerationOptions, LogitBias, RawOptions, StreamOptions, TokenIds};
 use super::output_format::{
@@ -15,7 +16,7 @@ use super::output_format::{
 use super::support::{self, UnknownFields};
 use super::tables;
 use super::tools::{RawChoice, RawTools};
-use super::value::{Messages, OneOrMany, RawPrompt};
+use super::value::{Messages, RawPrompt, Stops};
 
 macro_rules! request_fields {
     ($(#[$about:meta])* $name:ident { $($field:ident: $kind:ty,)* }) => {
@@ -37,7 +38,7 @@ macro_rules! request_fields {
                 frequency_penalty: f64,
                 min_p: f64,
                 repetition_penalty: f64,
-                stop: OneOrMany,
+                stop: TextOr<Stops>,
                 stream: bool,
                 stream_options: StreamOptions,
                 user: String,

@@ -65,52 +65,6 @@ macro_rules! object {
 }
 pub(crate) use object;
 
-/// Writes a list of objects that ends where it is read.
-macro_rules! list {
-    ($(#[$about:meta])* $name:ident($kind:ty), $most:expr, $what:literal) => {
-        $(#[$about])*
-        #[derive(Debug)]
-        pub(crate) struct $name(pub(crate) Vec<$kind>);
-
-        impl<'de> serde::Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-                struct List;
-
-                impl<'de> serde::de::Visitor<'de> for List {
-                    type Value = $name;
-
-                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                        f.write_str("a sequence")
-                    }
-
-                    fn visit_seq<A: serde::de::SeqAccess<'de>>(
-                        self,
-                        mut list: A,
-                    ) -> Result<$name, A::Error> {
-                        let mut all = Vec::new();
-                        while let Some(element) = list.next_element()? {
-                            $crate::request::object::bound(all.len(), $most, $what)?;
-                            all.push(element);
-                        }
-                        Ok($name(all))
-                    }
-                }
-
-                source.deserialize_seq(List)
-            }
-        }
-    };
-}
-pub(crate) use list;
-
-/// Ends a list that has become too long.
-pub(crate) fn bound<E: Error>(length: usize, most: usize, what: &str) -> Result<(), E> {
-    match length < most {
-        true => Ok(()),
-        false => Err(E::custom(format_args!("more than {most} {what}"))),
-    }
-}
-
 /// A member's name, without a copy where the text allows.
 pub(crate) struct Key<'a>(pub(crate) Cow<'a, str>);
 

@@ -8,11 +8,12 @@ use serde::{Deserialize, Deserializer};
 
 use super::error::RequestError;
 use super::extensions::{Extensions, RawExtensions};
-use super::object::{bound, list, name, object};
+use super::list::{TextOr, bound, list};
+use super::object::{name, object};
 use super::output_format::{OutputConstraint, RawConstraints};
 use super::support::{self, UnknownFields};
 use super::tables;
-use super::value::OneOrMany;
+use super::value::Stops;
 
 /// Bytes of one stop string. Every stream with it keeps and compares it; nobody waits for a
 /// page of text word by word.
@@ -176,7 +177,7 @@ pub(crate) struct RawOptions {
     pub(crate) frequency_penalty: Option<f64>,
     pub(crate) min_p: Option<f64>,
     pub(crate) repetition_penalty: Option<f64>,
-    pub(crate) stop: Option<OneOrMany>,
+    pub(crate) stop: Option<TextOr<Stops>>,
     pub(crate) stream: Option<bool>,
     pub(crate) stream_options: Option<StreamOptions>,
     pub(crate) user: Option<String>,
@@ -364,12 +365,12 @@ pub(crate) fn within<T: PartialOrd + Display + Copy>(
 }
 
 /// Stop strings, checked; `param` is the field that holds them.
-pub(crate) fn stops(param: &str, stop: Option<OneOrMany>) -> Result<Vec<String>, RequestError> {
-    let Some(stop) = stop else {
-        return Ok(Vec::new());
+pub(crate) fn stops(param: &str, stop: Option<TextOr<Stops>>) -> Result<Vec<String>, RequestError> {
+    let (stops, many) = match stop {
+        None => return Ok(Vec::new()),
+        Some(TextOr::Text(text)) => (vec![text], false),
+        Some(TextOr::List(texts)) => (texts.0, true),
     };
-    let many = matches!(stop, OneOrMany::Many(_));
-    let stops = stop.into_vec();
     let at = |index| match many {
         true => format!("{param}[{index}]"),
         false => param.to_owned(),

@@ -5,7 +5,8 @@ use serde::Deserialize;
 
 use super::error::RequestError;
 use super::json_text::JsonText;
-use super::object::{list, object};
+use super::list::list;
+use super::object::object;
 use super::support::{self, UnknownFields};
 use super::tables;
 

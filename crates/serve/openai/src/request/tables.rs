@@ -200,9 +200,10 @@ mod tests {
     use crate::request::fields::{ChatFields, CompletionFields};
     use crate::request::options::StreamOptions;
     use crate::request::output_format::{RawSchema, ResponseFormat, StructuredOutputs};
+    use crate::request::parts::RawPart;
     use crate::request::support::page::{Place, check_listed_once, page};
     use crate::request::tools::{RawCall, RawCalled, RawFunction, RawTool};
-    use crate::request::value::{RawMessage, RawPart};
+    use crate::request::value::RawMessage;
 
     const ABOUT: &str = "\
 # Request fields

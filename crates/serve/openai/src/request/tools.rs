@@ -7,7 +7,8 @@ use serde::{Deserialize, Deserializer};
 
 use super::error::RequestError;
 use super::json_text::JsonText;
-use super::object::{Key, Shallow, list, object};
+use super::list::list;
+use super::object::{Key, Shallow, object};
 use super::support::{self, UnknownFields};
 use super::tables;
 

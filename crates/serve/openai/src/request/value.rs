@@ -9,14 +9,14 @@ use serde::de::{Error, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::error::RequestError;
-use super::object::{bound, object};
-use super::support::{self, UnknownFields};
-use super::tables;
+use super::list::{Gather, TextOr, bound, read_list};
+use super::object::object;
+use super::parts::{PartProblem, Parts, RawPart};
 use super::tools::RawCalls;
-use super::{MAX_MESSAGES, MAX_PROMPTS};
+use super::{MAX_MESSAGES, MAX_PROMPTS, support, tables};
 
 /// Stop strings in one request. OpenAI takes 4; engines in the field take more.
-pub(crate) const MAX_STOPS: usize = 16;
+const MAX_STOPS: usize = 16;
 
 /// What a completion continues. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,39 +35,32 @@ pub(crate) fn model(model: Option<String>) -> Result<String, RequestError> {
 }
 
 /// `messages`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Messages(pub(crate) Vec<RawMessage>);
+
+impl Gather for Messages {
+    type Element = RawMessage;
+
+    const ELEMENTS: &'static str = "messages";
+
+    fn push<E: Error>(&mut self, mut message: RawMessage) -> Result<(), E> {
+        bound(self.0.len(), MAX_MESSAGES, Self::ELEMENTS)?;
+        support::reduce(&mut message.others, &tables::MESSAGE);
+        self.0.push(message);
+        Ok(())
+    }
+}
 
 impl<'de> Deserialize<'de> for Messages {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        struct List;
-
-        impl<'de> Visitor<'de> for List {
-            type Value = Messages;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a sequence")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Messages, A::Error> {
-                let mut all = Vec::new();
-                while let Some(mut message) = list.next_element::<RawMessage>()? {
-                    bound(all.len(), MAX_MESSAGES, "messages")?;
-                    support::reduce(&mut message.others, &tables::MESSAGE);
-                    all.push(message);
-                }
-                Ok(Messages(all))
-            }
-        }
-
-        source.deserialize_seq(List)
+        read_list(source)
     }
 }
 
 object! {
     RawMessage, "a message object" {
         role: String,
-        content: RawContent,
+        content: TextOr<Parts<()>>,
         name: String,
         tool_calls: RawCalls,
         tool_call_id: String,
@@ -76,177 +69,42 @@ object! {
     }
 }
 
-/// A message's content: a string or a list of parts.
-#[derive(Debug)]
-pub(crate) enum RawContent {
-    Text(String),
-    /// Boxed, because the other kind is the rule and there may be many.
-    Parts(Box<Joined>),
-}
+/// Chat has one kind of text.
+impl Gather for Parts<()> {
+    type Element = RawPart;
 
-object! {
-    RawPart, "a content part object" {
-        r#type: String,
-        text: String,
-    }
-}
+    const ELEMENTS: &'static str = "text parts";
 
-/// The text of all parts, joined as they are read: parts that say next to nothing are many.
-#[derive(Debug, Default)]
-pub(crate) struct Joined {
-    text: String,
-    parts: usize,
-    /// The first part that will not do.
-    problem: Option<(usize, PartProblem)>,
-}
-
-#[derive(Debug)]
-enum PartProblem {
-    NoType,
-    NoText,
-    OtherType(String),
-    UnknownField(String),
-}
-
-impl Joined {
-    fn push(&mut self, part: RawPart) {
-        let index = self.parts;
-        self.parts += 1;
-        let problem = match (part.r#type.as_deref(), part.text) {
-            (Some("text" | "input_text"), Some(text)) => {
-                if index > 0 {
-                    self.text.push('\n');
-                }
-                self.text.push_str(&text);
-                let mut unknown = part.others.iter().map(|(name, _)| name);
-                let unknown = unknown.find(|name| support::find(&tables::PART, name).is_none());
-                let Some(name) = unknown else {
-                    return;
-                };
-                PartProblem::UnknownField(name.to_owned())
-            }
-            (Some("text" | "input_text"), None) => PartProblem::NoText,
-            (Some(other), _) => PartProblem::OtherType(other.to_owned()),
-            (None, _) => PartProblem::NoType,
-        };
+    fn push<E: Error>(&mut self, part: RawPart) -> Result<(), E> {
+        let types = [("text", ()), ("input_text", ())];
+        let problem = self.join(part, &types, &tables::PART).err();
         // An unknown field may be let pass, and must not hide what may not.
-        match &self.problem {
-            Some((_, PartProblem::UnknownField(_))) | None => self.problem = Some((index, problem)),
-            Some(_) => {}
+        if let None | Some((_, PartProblem::UnknownField(_))) = self.problem {
+            self.problem = problem.or(self.problem.take());
         }
+        Ok(())
     }
 }
 
-impl RawContent {
-    /// The text; parts are joined by line breaks, as the engines in the field do.
-    pub(crate) fn check(
-        self,
-        message: usize,
-        unknown: UnknownFields,
-    ) -> Result<String, RequestError> {
-        let parts = match self {
-            Self::Text(text) => return Ok(text),
-            Self::Parts(parts) => parts,
-        };
-        if parts.parts == 0 {
-            return Err(RequestError::empty(
-                &format!("messages[{message}].content"),
-                "must hold at least one part",
-            ));
-        }
-        let Some((index, problem)) = parts.problem else {
-            return Ok(parts.text);
-        };
-        let path = |field: &str| format!("messages[{message}].content[{index}].{field}");
-        Err(match problem {
-            PartProblem::OtherType(other) => {
-                let what = format!("a part of type `{other}`");
-                RequestError::unsupported(&path("type"), what)
-            }
-            PartProblem::NoType => RequestError::missing(&path("type")),
-            PartProblem::NoText => RequestError::missing(&path("text")),
-            PartProblem::UnknownField(name) => match unknown {
-                UnknownFields::Refuse => RequestError::unknown(&path(&name)),
-                UnknownFields::Ignore => return Ok(parts.text),
-            },
-        })
+/// Stop strings.
+#[derive(Debug, Default)]
+pub(crate) struct Stops(pub(crate) Vec<String>);
+
+impl Gather for Stops {
+    type Element = String;
+
+    const ELEMENTS: &'static str = "strings";
+
+    fn push<E: Error>(&mut self, text: String) -> Result<(), E> {
+        bound(self.0.len(), MAX_STOPS, "stop strings")?;
+        self.0.push(text);
+        Ok(())
     }
 }
 
-impl<'de> Deserialize<'de> for RawContent {
+impl<'de> Deserialize<'de> for Stops {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        struct Content;
-
-        impl<'de> Visitor<'de> for Content {
-            type Value = RawContent;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string or a list of text parts")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<RawContent, E> {
-                Ok(RawContent::Text(text.to_owned()))
-            }
-
-            fn visit_string<E: Error>(self, text: String) -> Result<RawContent, E> {
-                Ok(RawContent::Text(text))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<RawContent, A::Error> {
-                let mut joined = Joined::default();
-                while let Some(part) = parts.next_element()? {
-                    joined.push(part);
-                }
-                Ok(RawContent::Parts(Box::new(joined)))
-            }
-        }
-
-        source.deserialize_any(Content)
-    }
-}
-
-/// `stop`: a string or a list of strings.
-#[derive(Debug)]
-pub(crate) enum OneOrMany {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl OneOrMany {
-    pub(crate) fn into_vec(self) -> Vec<String> {
-        match self {
-            Self::One(text) => vec![text],
-            Self::Many(texts) => texts,
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for OneOrMany {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        struct Texts;
-
-        impl<'de> Visitor<'de> for Texts {
-            type Value = OneOrMany;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string or a list of strings")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<OneOrMany, E> {
-                Ok(OneOrMany::One(text.to_owned()))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut texts: A) -> Result<OneOrMany, A::Error> {
-                let mut all = Vec::new();
-                while let Some(text) = texts.next_element()? {
-                    bound(all.len(), MAX_STOPS, "stop strings")?;
-                    all.push(text);
-                }
-                Ok(OneOrMany::Many(all))
-            }
-        }
-
-        source.deserialize_any(Texts)
+        read_list(source)
     }
 }
 

@@ -9,14 +9,14 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::input::RawInput;
+use super::input::Items;
 use crate::request::JsonText;
 use crate::request::extensions::RawExtensions;
+use crate::request::list::{TextOr, bound, list};
 use crate::request::object::object;
-use crate::request::object::{bound, list};
 use crate::request::options::{LogitBias, TokenIds};
 use crate::request::tools::MAX_TOOLS;
-use crate::request::value::OneOrMany;
+use crate::request::value::Stops;
 
 /// OpenAI's own limit.
 const MAX_METADATA: usize = 16;
@@ -27,7 +27,7 @@ object! {
     /// `POST /v1/responses`.
     ResponsesFields, "a JSON object" {
         model: String,
-        input: RawInput,
+        input: TextOr<Items>,
         instructions: String,
         previous_response_id: String,
         store: bool,
@@ -52,7 +52,7 @@ object! {
         presence_penalty: f64,
         frequency_penalty: f64,
         repetition_penalty: f64,
-        stop: OneOrMany,
+        stop: TextOr<Stops>,
         stop_token_ids: TokenIds,
         logit_bias: LogitBias,
         chat_template_kwargs: JsonText,
@@ -183,9 +183,10 @@ impl<'de> Deserialize<'de> for Metadata {
 mod tests {
     use expect_test::expect_file;
 
-    use super::super::input::{RawItem, RawPart};
+    use super::super::input::RawItem;
     use super::super::tables::*;
     use super::*;
+    use crate::request::parts::RawPart;
     use crate::request::support::page::{Place, check_listed_once, page};
 
     const ABOUT: &str = "\

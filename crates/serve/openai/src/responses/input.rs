@@ -4,23 +4,32 @@
 //! calls. A prompt wants them as one message again, so items of the assistant that follow each
 //! other are joined, as far as one message can hold them.
 
-use std::fmt;
-
-use serde::de::{Error, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::de::Error;
 
 use super::tables;
-use crate::request::object::bound;
+use crate::request::list::{Gather, TextOr, bound};
 use crate::request::object::object;
+use crate::request::parts::{Parts, RawPart};
 use crate::request::support::{self, Field};
 use crate::request::tools::{arguments_object, function_name};
 use crate::request::{MAX_MESSAGES, Message, RequestError, Role, ToolCall, UnknownFields};
 
-/// `input`.
-#[derive(Debug)]
-pub(super) enum RawInput {
-    Text(String),
-    Items(Vec<RawItem>),
+/// `input`, where it is a list.
+#[derive(Debug, Default)]
+pub(super) struct Items(Vec<RawItem>);
+
+impl Gather for Items {
+    type Element = RawItem;
+
+    const ELEMENTS: &'static str = "items";
+
+    fn push<E: Error>(&mut self, mut item: RawItem) -> Result<(), E> {
+        bound(self.0.len(), MAX_MESSAGES, Self::ELEMENTS)?;
+        let kind = Kind::named(item.r#type.as_deref());
+        support::reduce(&mut item.others, kind.map_or(&[], Kind::fields));
+        self.0.push(item);
+        Ok(())
+    }
 }
 
 object! {
@@ -28,18 +37,11 @@ object! {
     RawItem, "an item object" {
         r#type: String,
         role: String,
-        content: RawContent,
+        content: TextOr<Parts<Texts>>,
         call_id: String,
         name: String,
         arguments: String,
-        output: RawContent,
-    }
-}
-
-object! {
-    RawPart, "a content part object" {
-        r#type: String,
-        text: String,
+        output: TextOr<Parts<Texts>>,
     }
 }
 
@@ -82,12 +84,12 @@ impl Kind {
     }
 }
 
-impl RawInput {
+impl TextOr<Items> {
     /// The messages, at least one.
     pub(super) fn check(self, unknown: UnknownFields) -> Result<Vec<Message>, RequestError> {
         let items = match self {
             Self::Text(text) => return Ok(vec![Message::new(Role::User, text)]),
-            Self::Items(items) => items,
+            Self::List(items) => items.0,
         };
         if items.is_empty() {
             return Err(RequestError::empty("input", "must hold at least one item"));
@@ -178,7 +180,7 @@ impl RawItem {
                 let Some(output) = self.output else {
                     return Err(RequestError::missing(&at("output")));
                 };
-                let content = output.check(Texts::Said, &at("output"), unknown)?;
+                let content = output.check(Texts::Said, at("output"), unknown)?;
                 Ok(Item::Whole(Message {
                     name: self.name,
                     tool_call_id: Some(call_id(self.call_id, path)?),
@@ -187,7 +189,7 @@ impl RawItem {
             }
             Kind::Reasoning => match self.content {
                 Some(content) if !content.is_empty_list() => content
-                    .check(Texts::Thought, &at("content"), unknown)
+                    .check(Texts::Thought, at("content"), unknown)
                     .map(Item::Reasoning),
                 Some(_) | None => Ok(Item::Reasoning(String::new())),
             },
@@ -211,7 +213,7 @@ impl RawItem {
         let Some(content) = self.content else {
             return Err(RequestError::missing(&at("content")));
         };
-        let content = content.check(Texts::Said, &at("content"), unknown)?;
+        let content = content.check(Texts::Said, at("content"), unknown)?;
         Ok(match role == Role::Assistant {
             true => Item::Text(content),
             false => Item::Whole(Message::new(role, content)),
@@ -237,27 +239,10 @@ fn call_id(id: Option<String>, path: &str) -> Result<String, RequestError> {
     id.ok_or_else(|| RequestError::missing(&format!("{path}call_id")))
 }
 
-/// A content: a string or a list of parts.
-#[derive(Debug)]
-pub(super) enum RawContent {
-    Text(String),
-    /// Boxed, because the other kind is as frequent and there may be many.
-    Parts(Box<Joined>),
-}
-
-/// The text of all parts, joined as they are read: parts that say next to nothing are many.
-#[derive(Debug, Default)]
-pub(super) struct Joined {
-    text: String,
-    parts: usize,
-    first: Option<FirstText>,
-    /// The first part that will not do.
-    problem: Option<(usize, PartProblem)>,
-}
-
 /// What kind of text a content holds. No content mixes them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Texts {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Texts {
+    #[default]
     Said,
     Thought,
 }
@@ -271,163 +256,14 @@ const KINDS: [(&str, Texts); 4] = [
     ("text", Texts::Thought),
 ];
 
-/// The first part with text, which says what the others must be.
-#[derive(Clone, Copy, Debug)]
-struct FirstText {
-    index: usize,
-    kind: &'static str,
-    texts: Texts,
-}
+impl Gather for Parts<Texts> {
+    type Element = RawPart;
 
-#[derive(Debug)]
-enum PartProblem {
-    NoType,
-    NoText,
-    OtherType(String),
-    UnknownField(String),
-}
+    const ELEMENTS: &'static str = "text parts";
 
-impl Joined {
-    fn push(&mut self, part: RawPart) {
-        let index = self.parts;
-        self.parts += 1;
-        let problem = self.join(index, part).err();
-        if let (None, Some(problem)) = (&self.problem, problem) {
-            self.problem = Some((index, problem));
-        }
-    }
-
-    fn join(&mut self, index: usize, part: RawPart) -> Result<(), PartProblem> {
-        let Some(kind) = part.r#type else {
-            return Err(PartProblem::NoType);
-        };
-        let Some((known, texts)) = KINDS.into_iter().find(|(name, _)| *name == kind) else {
-            return Err(PartProblem::OtherType(kind));
-        };
-        let first = self.first.get_or_insert(FirstText {
-            index,
-            kind: known,
-            texts,
-        });
-        if first.texts != texts {
-            return Err(PartProblem::OtherType(kind));
-        }
-        let Some(text) = part.text else {
-            return Err(PartProblem::NoText);
-        };
-        if index > 0 {
-            self.text.push('\n');
-        }
-        self.text.push_str(&text);
-        let unknown = |name: &str| support::find(&tables::PART, name).is_none();
-        match part.others.iter().find(|(name, _)| unknown(name)) {
-            Some((name, _)) => Err(PartProblem::UnknownField(name.to_owned())),
-            None => Ok(()),
-        }
-    }
-}
-
-impl RawContent {
-    fn is_empty_list(&self) -> bool {
-        matches!(self, Self::Parts(parts) if parts.parts == 0)
-    }
-
-    /// The text; parts are joined by line breaks, as in chat requests.
-    fn check(
-        self,
-        texts: Texts,
-        path: &str,
-        unknown: UnknownFields,
-    ) -> Result<String, RequestError> {
-        let parts = match self {
-            Self::Text(text) => return Ok(text),
-            Self::Parts(parts) => parts,
-        };
-        if parts.parts == 0 {
-            return Err(RequestError::empty(path, "must hold at least one part"));
-        }
-        let other_type = |index: usize, kind: &str| {
-            let what = format!("a part of type `{kind}`");
-            RequestError::unsupported(&format!("{path}[{index}].type"), what)
-        };
-        if let Some(first) = parts.first.filter(|first| first.texts != texts) {
-            return Err(other_type(first.index, first.kind));
-        }
-        let Some((index, problem)) = parts.problem else {
-            return Ok(parts.text);
-        };
-        let at = |field: &str| format!("{path}[{index}].{field}");
-        Err(match problem {
-            PartProblem::OtherType(other) => other_type(index, &other),
-            PartProblem::NoType => RequestError::missing(&at("type")),
-            PartProblem::NoText => RequestError::missing(&at("text")),
-            PartProblem::UnknownField(name) => match unknown {
-                UnknownFields::Refuse => RequestError::unknown(&at(&name)),
-                UnknownFields::Ignore => return Ok(parts.text),
-            },
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for RawInput {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        struct Input;
-
-        impl<'de> Visitor<'de> for Input {
-            type Value = RawInput;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string or a list of items")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<RawInput, E> {
-                Ok(RawInput::Text(text.to_owned()))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<RawInput, A::Error> {
-                let mut all = Vec::new();
-                while let Some(mut item) = list.next_element::<RawItem>()? {
-                    bound(all.len(), MAX_MESSAGES, "items")?;
-                    let kind = Kind::named(item.r#type.as_deref());
-                    support::reduce(&mut item.others, kind.map_or(&[], Kind::fields));
-                    all.push(item);
-                }
-                Ok(RawInput::Items(all))
-            }
-        }
-
-        source.deserialize_any(Input)
-    }
-}
-
-impl<'de> Deserialize<'de> for RawContent {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        struct Content;
-
-        impl<'de> Visitor<'de> for Content {
-            type Value = RawContent;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string or a list of text parts")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<RawContent, E> {
-                Ok(RawContent::Text(text.to_owned()))
-            }
-
-            fn visit_string<E: Error>(self, text: String) -> Result<RawContent, E> {
-                Ok(RawContent::Text(text))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<RawContent, A::Error> {
-                let mut joined = Joined::default();
-                while let Some(part) = parts.next_element()? {
-                    joined.push(part);
-                }
-                Ok(RawContent::Parts(Box::new(joined)))
-            }
-        }
-
-        source.deserialize_any(Content)
+    fn push<E: Error>(&mut self, part: RawPart) -> Result<(), E> {
+        let problem = self.join(part, &KINDS, &tables::PART).err();
+        self.problem = self.problem.take().or(problem);
+        Ok(())
     }
 }
