@@ -187,17 +187,8 @@ impl ChatRequest {
             .collect::<Result<_, _>>()?;
         let options = options.with_chat_logprobs(fields.logprobs, fields.top_logprobs)?;
         let (tools, tool_choice) = tools::check(fields.tools, fields.tool_choice, unknown)?;
-        if let (Some(constraint), ToolChoice::Required | ToolChoice::Named(_)) =
-            (&options.constraint, &tool_choice)
-        {
-            let problem = format_args!(
-                "cannot be combined with `{}`: the answer is a call or the other",
-                constraint.param
-            );
-            return Err(RequestError::invalid("tool_choice", problem));
-        }
-        if options.ignore_eos && matches!(tool_choice, ToolChoice::Required | ToolChoice::Named(_))
-        {
+        tool_choice.check_with(options.constraint.as_ref())?;
+        if options.ignore_eos && tool_choice.demands_call() {
             let problem = format_args!("cannot be combined with `ignore_eos`");
             return Err(RequestError::invalid("tool_choice", problem));
         }

@@ -14,8 +14,7 @@ use crate::request::options::{RawOptions, stops, within};
 use crate::request::parse_fields;
 use crate::request::value::{self, Stops};
 use crate::{
-    ChatRequest, GenerationOptions, Message, ReasoningEffort, RequestError, Role, ToolChoice,
-    UnknownFields,
+    ChatRequest, GenerationOptions, Message, ReasoningEffort, RequestError, Role, UnknownFields,
 };
 
 /// Edits in one `context_management`.
@@ -129,15 +128,7 @@ impl RawRequest {
             None => Thinking::default(),
         };
         let output = output::check(self.output_config, self.output_format, &mut problems)?;
-        if let (Some(constraint), ToolChoice::Required | ToolChoice::Named(_)) =
-            (&output.constraint, &choice.tool_choice)
-        {
-            let problem = format_args!(
-                "cannot be combined with `{}`: the answer is a call or the other",
-                constraint.param
-            );
-            return Err(RequestError::invalid("tool_choice", problem));
-        }
+        choice.tool_choice.check_with(output.constraint.as_ref())?;
         if let Some(context) = self.context_management {
             context.check(&mut problems);
         }

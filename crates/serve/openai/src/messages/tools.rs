@@ -117,24 +117,9 @@ impl RawChoice {
             (None, _) => return Err(RequestError::missing("tool_choice.type")),
         };
         problems.absorb(inner, format_args!("tool_choice"));
-        let problem = match &tool_choice {
-            ToolChoice::Required | ToolChoice::Named(_) if tools.is_empty() => {
-                "needs `tools`".to_owned()
-            }
-            ToolChoice::Named(name) if !tools.iter().any(|tool| tool.name == *name) => {
-                format!("`{name}` is not the name of a tool")
-            }
-            ToolChoice::None | ToolChoice::Auto | ToolChoice::Required | ToolChoice::Named(_) => {
-                let one_call = self.disable_parallel_tool_use.unwrap_or(false);
-                return Ok(Choice {
-                    tool_choice,
-                    one_call,
-                });
-            }
-        };
-        Err(RequestError::invalid(
-            "tool_choice",
-            format_args!("{problem}"),
-        ))
+        Ok(Choice {
+            tool_choice: tool_choice.check(tools)?,
+            one_call: self.disable_parallel_tool_use.unwrap_or(false),
+        })
     }
 }

@@ -9,6 +9,7 @@ use super::error::RequestError;
 use super::json_text::JsonText;
 use super::list::list;
 use super::object::{Key, Shallow, object};
+use super::output_format::OutputConstraint;
 use super::support::{self, UnknownFields};
 use super::tables;
 
@@ -207,8 +208,8 @@ impl RawChoice {
     pub(crate) fn check(self, tools: &[Tool]) -> Result<ToolChoice, RequestError> {
         let choice = match self {
             Self::Word(word) => match word.as_str() {
-                "none" => return Ok(ToolChoice::None),
-                "auto" => return Ok(ToolChoice::Auto),
+                "none" => ToolChoice::None,
+                "auto" => ToolChoice::Auto,
                 "required" => ToolChoice::Required,
                 _ => {
                     let problem = format_args!("`{word}` is not one of none, auto, required");
@@ -226,18 +227,45 @@ impl RawChoice {
                 }
             },
         };
-        if tools.is_empty() {
-            let problem = format_args!("needs `tools`");
-            return Err(RequestError::invalid("tool_choice", problem));
-        }
-        match &choice {
-            ToolChoice::Named(name) if !tools.iter().any(|tool| tool.name == *name) => {
-                let problem = format_args!("`{name}` is not the name of a tool");
-                Err(RequestError::invalid("tool_choice", problem))
+        choice.check(tools)
+    }
+}
+
+impl ToolChoice {
+    /// Whether the answer must be a call.
+    pub(crate) fn demands_call(&self) -> bool {
+        matches!(self, Self::Required | Self::Named(_))
+    }
+
+    /// Refuses a call that none of `tools` can be.
+    pub(crate) fn check(self, tools: &[Tool]) -> Result<Self, RequestError> {
+        let problem = match &self {
+            Self::Required | Self::Named(_) if tools.is_empty() => "needs `tools`".to_owned(),
+            Self::Named(name) if !tools.iter().any(|tool| tool.name == *name) => {
+                format!("`{name}` is not the name of a tool")
             }
-            ToolChoice::None | ToolChoice::Auto | ToolChoice::Required | ToolChoice::Named(_) => {
-                Ok(choice)
-            }
+            Self::None | Self::Auto | Self::Required | Self::Named(_) => return Ok(self),
+        };
+        Err(RequestError::invalid(
+            "tool_choice",
+            format_args!("{problem}"),
+        ))
+    }
+
+    /// Refuses a call where the answer must be something else.
+    pub(crate) fn check_with(
+        &self,
+        constraint: Option<&OutputConstraint>,
+    ) -> Result<(), RequestError> {
+        match constraint {
+            Some(constraint) if self.demands_call() => Err(RequestError::invalid(
+                "tool_choice",
+                format_args!(
+                    "cannot be combined with `{}`: the answer is a call or the other",
+                    constraint.param
+                ),
+            )),
+            Some(_) | None => Ok(()),
         }
     }
 }

@@ -94,15 +94,7 @@ pub fn parse(body: &[u8], unknown: UnknownFields) -> Result<ResponsesRequest, Re
         Some(choice) => choice.check(&tools, unknown)?,
         None => ToolChoice::default(),
     };
-    if let (Some(constraint), ToolChoice::Required | ToolChoice::Named(_)) =
-        (&constraint, &tool_choice)
-    {
-        let problem = format_args!(
-            "cannot be combined with `{}`: the answer is a call or the other",
-            constraint.param
-        );
-        return Err(RequestError::invalid("tool_choice", problem));
-    }
+    tool_choice.check_with(constraint.as_ref())?;
     options.constraint = constraint;
     let reasoning_effort = fields.reasoning_effort(unknown)?;
     if let Some(include) = &fields.include {

@@ -4,7 +4,7 @@ use expect_test::expect;
 use serde_json::json;
 
 use super::*;
-use crate::{JsonText, OutputConstraint, OutputFormat};
+use crate::{JsonText, OutputConstraint, OutputFormat, ToolChoice};
 
 #[test]
 fn the_smallest_request_has_defaults() {

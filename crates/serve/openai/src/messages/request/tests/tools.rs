@@ -4,7 +4,7 @@ use expect_test::expect;
 use serde_json::json;
 
 use super::*;
-use crate::{JsonText, Tool};
+use crate::{JsonText, Tool, ToolChoice};
 
 #[test]
 fn tools_and_the_choice_among_them_arrive() {
