@@ -22,7 +22,7 @@ pub(crate) struct Parts<K> {
     count: usize,
     first: Option<FirstText<K>>,
     /// A part that will not do, and its index.
-    pub(crate) problem: Option<(usize, PartProblem)>,
+    problem: Option<(usize, PartProblem)>,
 }
 
 /// The first part with text, which says what the others must be.
@@ -34,7 +34,7 @@ struct FirstText<K> {
 }
 
 #[derive(Debug)]
-pub(crate) enum PartProblem {
+enum PartProblem {
     NoType,
     NoText,
     OtherType(String),
@@ -44,7 +44,15 @@ pub(crate) enum PartProblem {
 impl<K: Copy + PartialEq> Parts<K> {
     /// Adds the text of a part. `types` are the types of parts with text, `fields` a part's fields
     /// without an effect.
-    pub(crate) fn join(
+    pub(crate) fn add(&mut self, part: RawPart, types: &[(&'static str, K)], fields: &[Field]) {
+        let problem = self.join(part, types, fields).err();
+        // An unknown field may be let pass, and must not hide what may not.
+        if let None | Some((_, PartProblem::UnknownField(_))) = self.problem {
+            self.problem = problem.or(self.problem.take());
+        }
+    }
+
+    fn join(
         &mut self,
         part: RawPart,
         types: &[(&'static str, K)],

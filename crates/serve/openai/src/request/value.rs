@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use super::error::RequestError;
 use super::list::{Gather, TextOr, bound, read_list};
 use super::object::object;
-use super::parts::{PartProblem, Parts, RawPart};
+use super::parts::{Parts, RawPart};
 use super::tools::RawCalls;
 use super::{MAX_MESSAGES, MAX_PROMPTS, support, tables};
 
@@ -77,11 +77,7 @@ impl Gather for Parts<()> {
 
     fn push<E: Error>(&mut self, part: RawPart) -> Result<(), E> {
         let types = [("text", ()), ("input_text", ())];
-        let problem = self.join(part, &types, &tables::PART).err();
-        // An unknown field may be let pass, and must not hide what may not.
-        if let None | Some((_, PartProblem::UnknownField(_))) = self.problem {
-            self.problem = problem.or(self.problem.take());
-        }
+        self.add(part, &types, &tables::PART);
         Ok(())
     }
 }

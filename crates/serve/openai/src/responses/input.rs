@@ -262,8 +262,7 @@ impl Gather for Parts<Texts> {
     const ELEMENTS: &'static str = "text parts";
 
     fn push<E: Error>(&mut self, part: RawPart) -> Result<(), E> {
-        let problem = self.join(part, &KINDS, &tables::PART).err();
-        self.problem = self.problem.take().or(problem);
+        self.add(part, &KINDS, &tables::PART);
         Ok(())
     }
 }

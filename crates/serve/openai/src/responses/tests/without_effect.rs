@@ -6,6 +6,16 @@ use serde_json::json;
 use super::*;
 
 #[test]
+fn an_unknown_field_that_is_let_pass_hides_nothing() {
+    let body = json!({ "model": "m", "input": [{ "role": "user", "content": [
+        { "type": "input_text", "text": "a", "nobody": 1 },
+        { "type": "input_image", "image_url": "data:" },
+    ] }] });
+    let error = parse(body.to_string().as_bytes(), UnknownFields::Ignore).unwrap_err();
+    assert_eq!(error.param.as_deref(), Some("input[0].content[1].type"));
+}
+
+#[test]
 fn what_asks_for_nothing_is_accepted() {
     let neutral = json!({
         "background": false, "conversation": null, "prompt": null, "truncation": "disabled",
