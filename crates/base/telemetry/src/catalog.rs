@@ -36,6 +36,10 @@ pub use net::metrics::*;
 pub use router::metrics::*;
 pub use worker::metrics::*;
 
+/// The label that tells the models of a process apart; of some families, only where there are
+/// several.
+pub(crate) const MODEL: &str = "model";
+
 /// One metric family: what it is called, how it counts and what it means.
 #[derive(Debug)]
 pub struct Metric {

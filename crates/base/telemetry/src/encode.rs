@@ -7,7 +7,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::catalog::Metric;
+use crate::catalog::{MODEL, Metric};
 use crate::cell::Cell;
 
 /// Of every summary, and what the dashboards ask for.
@@ -72,7 +72,8 @@ impl Lines<'_> {
         self.text.push_str(self.metric.name);
         self.text.push_str(suffix);
         let mut separator = '{';
-        for (name, value) in self.metric.labels.iter().zip(self.values) {
+        let names = self.metric.labels.iter().chain([&MODEL]);
+        for (name, value) in names.zip(self.values) {
             self.text.push(separator);
             self.text.push_str(name);
             self.text.push_str("=\"");

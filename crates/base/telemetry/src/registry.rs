@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 
-use crate::catalog::{self, Kind, Metric};
+use crate::catalog::{self, Kind, MODEL, Metric};
 use crate::cell::{Cell, Counter, Gauge, Histogram, Summary, TimeCounter};
 use crate::encode;
 
@@ -26,6 +26,8 @@ use crate::encode;
 pub struct Registry {
     /// One for each metric of the catalogue, in its order.
     families: Arc<RwLock<Vec<Family>>>,
+    /// What is handed out is this model's.
+    model: Option<Arc<str>>,
 }
 
 struct Family {
@@ -45,6 +47,17 @@ impl Registry {
             .collect();
         Self {
             families: Arc::new(RwLock::new(families)),
+            model: None,
+        }
+    }
+
+    /// The same cells, seen by one of several models: those it hands out have a label `model`
+    /// beyond the catalogue's, unless the catalogue has it too.
+    #[must_use]
+    pub fn of_model(&self, model: &str) -> Self {
+        Self {
+            families: Arc::clone(&self.families),
+            model: Some(model.into()),
         }
     }
 
@@ -97,9 +110,10 @@ impl Registry {
 
     /// Stops exposing one cell, as when what it measured is gone.
     pub fn forget(&self, metric: &'static Metric, labels: &[&str]) {
+        let labels = self.all_labels(metric, labels);
         let mut families = self.families.write();
         let family = &mut families[position(metric)];
-        if let Ok(at) = family.find(labels) {
+        if let Ok(at) = family.find(&labels) {
             family.cells.remove(at);
         }
     }
@@ -109,9 +123,30 @@ impl Registry {
     pub fn forget_where(&self, label: &str, value: &str) {
         for family in self.families.write().iter_mut() {
             if let Some(at) = family.metric.labels.iter().position(|&name| name == label) {
-                family.cells.retain(|(values, _)| &*values[at] != value);
+                let labels = family.metric.labels;
+                let ours = |values: &[Box<str>]| {
+                    let model = values.get(labels.len());
+                    model.map(|model| &**model) == self.model.as_deref()
+                };
+                family
+                    .cells
+                    .retain(|(values, _)| &*values[at] != value || !ours(values));
             }
         }
+    }
+
+    /// With the model's, if that is a label of its own.
+    fn all_labels<'a>(&'a self, metric: &Metric, labels: &[&'a str]) -> Vec<&'a str> {
+        assert_eq!(
+            labels.len(),
+            metric.labels.len(),
+            "{} is labelled {:?}",
+            metric.name,
+            metric.labels,
+        );
+        let model = self.model.as_deref();
+        let model = model.filter(|_| !metric.labels.contains(&MODEL));
+        labels.iter().copied().chain(model).collect()
     }
 
     /// The state of all cells in Prometheus' text format 0.0.4.
@@ -132,6 +167,8 @@ impl Registry {
     }
 
     fn cell(&self, metric: &'static Metric, labels: &[&str]) -> Cell {
+        let labels = self.all_labels(metric, labels);
+        let labels = &labels[..];
         let family_at = position(metric);
         {
             let families = self.families.read();
@@ -175,13 +212,6 @@ impl fmt::Debug for Registry {
 impl Family {
     /// Where the cell with these label values is, or would be.
     fn find(&self, labels: &[&str]) -> Result<usize, usize> {
-        assert_eq!(
-            labels.len(),
-            self.metric.labels.len(),
-            "{} is labelled {:?}",
-            self.metric.name,
-            self.metric.labels,
-        );
         self.cells.binary_search_by(|(values, _)| -> Ordering {
             values
                 .iter()

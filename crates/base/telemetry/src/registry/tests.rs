@@ -222,3 +222,41 @@ proptest! {
         prop_assert_eq!(shown, expected);
     }
 }
+
+#[test]
+fn models_are_told_apart_where_the_catalogue_does_not() {
+    check(
+        |registry| {
+            let (a, b) = (registry.of_model("a"), registry.of_model("b"));
+            registry.gauge(&ROUTER_INDEX_BLOCKS, &[]).set(1.0);
+            a.gauge(&ROUTER_INDEX_BLOCKS, &[]).set(2.0);
+            b.gauge(&ROUTER_INDEX_BLOCKS, &[]).set(3.0);
+            a.counter(&FRONTEND_OUTPUT_TOKENS_TOTAL, &["a"]).inc();
+            registry
+                .counter(&FRONTEND_OUTPUT_TOKENS_TOTAL, &["a"])
+                .inc();
+            for registry in [&a, &b] {
+                for worker in ["1", "2"] {
+                    let labels = ["kv", worker];
+                    registry.counter(&ROUTER_DECISIONS_TOTAL, &labels).inc();
+                }
+            }
+            a.forget_where("worker_id", "1");
+            b.forget(&ROUTER_DECISIONS_TOTAL, &["kv", "2"]);
+        },
+        expect![[r##"
+            # HELP dynamo_frontend_output_tokens_total Tokens generated, counted as they are streamed.
+            # TYPE dynamo_frontend_output_tokens_total counter
+            dynamo_frontend_output_tokens_total{model="a"} 2
+            # HELP homing_router_decisions_total Requests placed on a worker.
+            # TYPE homing_router_decisions_total counter
+            homing_router_decisions_total{mode="kv",worker_id="1",model="b"} 1
+            homing_router_decisions_total{mode="kv",worker_id="2",model="a"} 1
+            # HELP homing_router_index_blocks Distinct blocks with at least one known holder in the index.
+            # TYPE homing_router_index_blocks gauge
+            homing_router_index_blocks 1
+            homing_router_index_blocks{model="a"} 2
+            homing_router_index_blocks{model="b"} 3
+        "##]],
+    );
+}

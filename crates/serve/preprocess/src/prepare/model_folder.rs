@@ -64,9 +64,11 @@ pub(super) fn load(
     ends.dedup();
     let eos_text = eos.map_or_else(String::new, |token| token.text);
 
-    // Without a flag, a tokenizer that names a first token is taken to want it.
     let bos_text = bos.as_ref().map_or("", |token| &token.text).to_owned();
-    let bos = bos.filter(|_| names.add_bos_token != Some(false));
+    let adds_bos = names
+        .add_bos_token
+        .unwrap_or_else(|| post_processor_adds(&json, &bos_text));
+    let bos = bos.filter(|_| adds_bos);
     let template = match template {
         Some(given) => given.compile(&bos_text, &eos_text, clock)?,
         None => {
@@ -80,6 +82,55 @@ pub(super) fn load(
         template,
         max_context_tokens: config.max_position_embeddings,
     })
+}
+
+/// Whether `tokenizer.json` puts this token before a text, which is what engines go by where nothing
+/// else is said: a token that is only named is for templates.
+fn post_processor_adds(tokenizer_json: &[u8], token: &str) -> bool {
+    let file: TokenizerFile = serde_json::from_slice(tokenizer_json).unwrap_or_default();
+    let processor = file.post_processor.unwrap_or_default();
+    let parts = processor.processors.unwrap_or_default();
+    std::iter::once(&processor.template)
+        .chain(parts.iter().map(|part| &part.template))
+        .filter_map(|template| template.single.first()?.special.as_ref())
+        .any(|special| special.id == token)
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct TokenizerFile {
+    post_processor: Option<PostProcessor>,
+}
+
+/// A template, or a sequence of processors.
+#[derive(Debug, Default, Deserialize)]
+struct PostProcessor {
+    #[serde(flatten)]
+    template: PostTemplate,
+    processors: Option<Vec<PostProcessorPart>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PostProcessorPart {
+    #[serde(flatten)]
+    template: PostTemplate,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct PostTemplate {
+    /// What a single text is surrounded with, in order.
+    #[serde(default)]
+    single: Vec<PostPiece>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PostPiece {
+    #[serde(rename = "SpecialToken")]
+    special: Option<SpecialPiece>,
+}
+
+#[derive(Debug, Deserialize)]
+struct SpecialPiece {
+    id: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
