@@ -2,16 +2,18 @@
 //!
 //! Asserts that chunks hold the tokens that the answer is said to have, that log-probabilities
 //! come for every token of a chunk or for none, that the first chunk with tokens begins the
-//! answer and the last one ends it, and that nothing comes after the end.
+//! answer and the last one ends it, and that nothing comes after the end. And that an answer
+//! which is passed on comes out the same however its bytes were cut.
 
 #![no_main]
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{OutputLimits, TokenChunk};
 use adapters::Tokenize;
 use adapters::completion::Answer;
+use adapters::forward::ForwardedAnswer;
+use contract::{ForwardPath, ForwardRequest, OutputLimits, TokenChunk};
 use libfuzzer_sys::fuzz_target;
 
 // The first byte says what was asked for, each line after it is an event.
@@ -54,7 +56,43 @@ fuzz_target!(|input: &[u8]| {
         .flat_map(|chunk| chunk.tokens.to_vec())
         .collect();
     assert_eq!(answer.ended().tokens, tokens);
+    let events: String = text
+        .lines()
+        .map(|line| format!("data: {line}\n\n"))
+        .collect();
+    for stream in [false, true] {
+        let whole = passed_on(&events, stream, usize::MAX);
+        assert_eq!(
+            passed_on(&events, stream, usize::from(asked % 16) + 1),
+            whole
+        );
+    }
 });
+
+/// What a client gets of an answer that the engine wrote and that came in pieces of this size: its
+/// bytes and the number of its tokens; `None` if it broke off.
+fn passed_on(events: &str, stream: bool, size: usize) -> Option<(Vec<u8>, u32)> {
+    let request = ForwardRequest {
+        path: ForwardPath::ChatCompletions,
+        model: "ours".to_owned(),
+        body: Default::default(),
+        stream,
+        include_usage: false,
+        adapter: None,
+    };
+    let mut answer = ForwardedAnswer::new(&request, "theirs", 7);
+    for piece in events.as_bytes().chunks(size) {
+        answer.push(piece, Duration::from_millis(1)).ok()?;
+    }
+    answer.done(Duration::from_millis(2)).ok()?;
+    assert!(answer.is_over());
+    let chunks: Vec<TokenChunk> = std::iter::from_fn(|| answer.pop()).collect();
+    check(&chunks);
+    let tokens = chunks.iter().map(TokenChunk::count).sum();
+    let written = chunks.into_iter().filter_map(|chunk| chunk.written);
+    let bytes = written.flat_map(|written| written.bytes).collect();
+    Some((bytes, tokens))
+}
 
 fn check(chunks: &[TokenChunk]) {
     let begins = chunks.iter().position(|chunk| chunk.started.is_some());

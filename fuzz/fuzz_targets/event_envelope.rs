@@ -7,9 +7,9 @@
 
 use contract::{FeedMessage, WorkerId};
 use libfuzzer_sys::fuzz_target;
+use prost::Message;
 use remote::wire::envelope::Content;
 use remote::wire::{Envelope, EnvelopeError, Sender, decode_envelope, encode_envelope};
-use prost::Message;
 
 const EXPECTED: Sender = Sender {
     worker: WorkerId(7),

@@ -8,11 +8,11 @@
 
 use contract::WorkerId;
 use libfuzzer_sys::fuzz_target;
+use prost::Message;
 use remote::wire::{
     Chunk, GenerateRequest, Load, Status, from_chunk, from_grpc, from_load, from_request,
     from_status, to_chunk, to_grpc, to_load, to_request, to_status,
 };
-use prost::Message;
 
 // The first byte chooses the message.
 fuzz_target!(|input: &[u8]| {

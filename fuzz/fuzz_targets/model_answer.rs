@@ -24,7 +24,9 @@ fuzz_target!(|data: &[u8]| {
     let names = ["f".to_owned(), "get_weather".to_owned()];
     let names = if choice & 32 != 0 { &names[..] } else { &[] };
     let whole = parse(format, names, [text]);
-    let letters = text.char_indices().map(|(at, letter)| &text[at..at + letter.len_utf8()]);
+    let letters = text
+        .char_indices()
+        .map(|(at, letter)| &text[at..at + letter.len_utf8()]);
     assert_eq!(parse(format, names, letters), whole);
 });
 
@@ -53,9 +55,13 @@ fn parse<'a>(
         match (merged.last_mut(), part) {
             (Some(Part::Content(before)), Part::Content(text))
             | (Some(Part::Reasoning(before)), Part::Reasoning(text)) => before.push_str(&text),
-            (Some(Part::Arguments { index, text: before }), Part::Arguments { index: same, text })
-                if *index == same =>
-            {
+            (
+                Some(Part::Arguments {
+                    index,
+                    text: before,
+                }),
+                Part::Arguments { index: same, text },
+            ) if *index == same => {
                 before.push_str(&text);
             }
             (_, part) => merged.push(part),

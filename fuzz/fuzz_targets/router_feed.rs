@@ -18,7 +18,8 @@ use contract::{
 use homing_fuzz::input::Input;
 use libfuzzer_sys::fuzz_target;
 use router::{
-    BlockWeights, Claim, Identity, Mode, ModeName, Placed, RouteQuery, RouterConfig, State, Ticket,
+    BlockWeights, Claim, Excluded, Identity, Mode, ModeName, Placed, RouteQuery, RouterConfig,
+    State, Ticket,
 };
 
 const BLOCK_SIZE: u32 = 16;
@@ -115,7 +116,7 @@ impl Play {
         let way = input.byte();
         let chain: Vec<BlockHash> = (0..blocks).map(|depth| block(way, depth)).collect();
         let rest = u32::from(input.byte());
-        let excluded = [worker(input)];
+        let excluded = [Excluded::tried(worker(input))];
         let query = RouteQuery {
             request: RequestId::new("request"),
             // Tokens after the last full block; a prompt has at least one.
@@ -268,6 +269,8 @@ fn card(worker: u64, slots: u32, total_blocks: u32) -> WorkerCard {
         logprobs: false,
         grammars: false,
         logit_bias: false,
+        forwards: Vec::new(),
+        adapters: Vec::new(),
         speculation: String::new(),
     }
 }

@@ -30,7 +30,10 @@ fuzz_target!(|bytes: &[u8]| {
         let _ = check_ready(kind, &frame);
     }
     let (whole, end) = read(bytes, bytes.len().max(1));
-    assert_eq!((&whole, &end), (&read(bytes, usize::from(cut).max(1)).0, &end));
+    assert_eq!(
+        (&whole, &end),
+        (&read(bytes, usize::from(cut).max(1)).0, &end)
+    );
     let mut again = bytes::BytesMut::new();
     for message in &whole {
         assert!(message.iter().map(bytes::Bytes::len).sum::<usize>() <= LIMIT);

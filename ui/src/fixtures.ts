@@ -18,7 +18,7 @@ export const aDecision = (change: Partial<Decision>): Decision => ({
     aCandidate({ worker: 0, overlap_blocks: 115, cached_tokens: 3680, prefill_blocks: 0.6, ...time(21.6, 7.3) }),
     aCandidate({ worker: 1, ...time(313.2, 962.8) }),
   ],
-  excluded: [{ worker: 2, why: "full" }], hot_spread: false, queued_ms: 0, predicted_ttft_ms: 21.6, predicted_cached_tokens: 3680,
+  excluded: [{ worker: 2, why: "full" }], hot_spread: false, forwarded: null, normalized: false, queued_ms: 0, predicted_ttft_ms: 21.6, predicted_cached_tokens: 3680,
   actual_cached_tokens: 3680, outcome: { state: "started", first_token_after: 0.029 }, ...change,
 });
 

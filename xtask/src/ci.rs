@@ -10,6 +10,7 @@ mod dashboards;
 mod demo;
 mod deploy;
 mod dynamo;
+mod engines;
 mod exposition;
 mod hosts;
 mod http;
@@ -68,6 +69,7 @@ enum Step {
     Clients,
     Model,
     Dynamo,
+    Engines,
     Deploy,
     Licences,
 }
@@ -183,6 +185,7 @@ impl Step {
             Self::Clients => "clients",
             Self::Model => "model",
             Self::Dynamo => "dynamo",
+            Self::Engines => "engines",
             Self::Deploy => "deploy",
             Self::Licences => "licences",
         }
@@ -205,6 +208,7 @@ impl Step {
             Self::Clients => "third-party clients against a live server",
             Self::Model => "SmolLM2, fetched, against transformers and through the whole system",
             Self::Dynamo => "genuine Dynamo workers behind our links",
+            Self::Engines => "a genuine vLLM on the processor, forwarded to and with an adapter",
             Self::Deploy => "manifests, chart, image and Terraform, as far as a file can tell",
             Self::Licences => "licences, bans and sources of dependencies",
         }
@@ -220,6 +224,7 @@ impl Step {
             Self::Clients => &[Tool::Python],
             Self::Model => &[Tool::Python],
             Self::Dynamo => &[Tool::Python, Tool::Etcd],
+            Self::Engines => &[Tool::Python],
             Self::Deploy => &[Tool::Python, Tool::Node, Tool::Prometheus],
             Self::Ui => &[Tool::Node],
             Self::Browser => &[Tool::Node, Tool::Chromium, Tool::Prometheus],
@@ -255,6 +260,7 @@ impl Step {
             Self::Clients => clients::check()?,
             Self::Model => model::check()?,
             Self::Dynamo => dynamo::check()?,
+            Self::Engines => engines::check()?,
             Self::Deploy => deploy::check()?,
             Self::Licences => return licences(),
         }
@@ -374,6 +380,7 @@ mod tests {
             | Step::Clients
             | Step::Model
             | Step::Dynamo
+            | Step::Engines
             | Step::Deploy
             | Step::Chaos
             | Step::Fuzz

@@ -30,6 +30,7 @@ pub(crate) use self::loadgen::LoadgenArgs;
 pub(crate) use self::observability::ObservabilityArgs;
 pub(crate) use self::shared::{
     EngineChoice, GeneralArgs, LimitArgs, LlamaArgs, ModelArgs, RoutingArgs, SpeculationChoice,
+    UnknownFieldsChoice,
 };
 pub(crate) use self::sweep::{SweepArgs, SweepCommand};
 

@@ -3,4 +3,5 @@
 pub(crate) mod frontend;
 mod keys;
 mod membership;
+mod models;
 pub(crate) mod worker;

@@ -11,9 +11,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use clap::parser::ValueSource;
-use clap::{ArgAction, Command, CommandFactory as _};
+use clap::{ArgAction, Command, CommandFactory as _, Parser as _};
 
-use crate::args::Cli;
+use crate::args::{Cli, FrontendArgs};
 use crate::print;
 
 /// Names of NVIDIA Dynamo that mean one of our options.
@@ -33,11 +33,24 @@ const RENAMED: [(&str, &str); 2] = [
     ("engine-api-key-env", "upstream-api-key-env"),
 ];
 
-/// A value that did not come from the command line.
+/// A value that did not come from the command line, or several of an option that may be repeated.
 #[derive(Clone, Debug)]
 struct Setting {
-    value: String,
+    values: Vec<String>,
     source: String,
+}
+
+/// Where a configuration file lists models.
+const MODELS: &str = "models";
+
+/// Headings of the options that models may have each for itself.
+const OF_MODEL: [&str; 3] = ["Model", "Workers", "Routing"];
+
+/// One of several models.
+pub(crate) struct ModelSettings {
+    pub(crate) args: FrontendArgs,
+    /// All that led to them: a change means another model.
+    pub(crate) words: Vec<OsString>,
 }
 
 type Layer = BTreeMap<String, Setting>;
@@ -78,7 +91,7 @@ fn settings_command(arguments: &[OsString]) -> Option<(Command, usize)> {
 fn layers(command: &Command, arguments: &[OsString]) -> anyhow::Result<(Layer, Layer)> {
     let environment = environment_layer(command);
     let file = match config_path(arguments, &environment) {
-        Some(path) => file_layer(Path::new(&path))?,
+        Some(path) => file_layer(command, Path::new(&path))?,
         None => Layer::new(),
     };
     Ok((environment, file))
@@ -96,7 +109,7 @@ fn environment_layer(command: &Command) -> Layer {
         for variable in variables(name) {
             if let Ok(value) = std::env::var(&variable) {
                 layer.entry(name.to_owned()).or_insert(Setting {
-                    value,
+                    values: vec![value],
                     source: variable,
                 });
             }
@@ -157,33 +170,52 @@ fn config_path(arguments: &[OsString], environment: &Layer) -> Option<OsString> 
     }
     environment
         .get("config")
-        .map(|setting| setting.value.clone().into())
+        .map(|setting| setting.values.concat().into())
 }
 
-fn file_layer(path: &Path) -> anyhow::Result<Layer> {
+/// The settings of a file, without those of single models.
+fn file_layer(command: &Command, path: &Path) -> anyhow::Result<Layer> {
+    let mut table = file_table(path)?;
+    if table.remove(MODELS).is_some() && command.get_name() != "frontend" {
+        let path = path.display();
+        bail!("{path}: [[{MODELS}]] is for `homing frontend`");
+    }
+    table_layer(table, &path.display().to_string())
+}
+
+fn file_table(path: &Path) -> anyhow::Result<toml::Table> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the configuration file {}", path.display()))?;
-    let table: toml::Table = text
-        .parse()
-        .with_context(|| format!("the configuration file {} is not TOML", path.display()))?;
+    text.parse()
+        .with_context(|| format!("the configuration file {} is not TOML", path.display()))
+}
+
+fn table_layer(table: toml::Table, source: &str) -> anyhow::Result<Layer> {
     let mut layer = Layer::new();
     for (key, value) in table {
-        let value = match value {
-            toml::Value::String(text) => text,
-            toml::Value::Integer(number) => number.to_string(),
-            toml::Value::Float(number) => number.to_string(),
-            toml::Value::Boolean(flag) => flag.to_string(),
-            toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => {
-                bail!(
-                    "{}: `{key}` must be a string, a number or a boolean",
-                    path.display()
-                )
-            }
+        let values = match value.is_array() {
+            true => value.try_into::<Vec<toml::Value>>().unwrap_or_default(),
+            false => vec![value],
         };
-        let source = path.display().to_string();
-        layer.insert(key.replace('_', "-"), Setting { value, source });
+        let values: Option<Vec<String>> = values.into_iter().map(plain).collect();
+        let Some(values) = values else {
+            bail!("{source}: `{key}` must be a string, a number, a boolean or a list of them");
+        };
+        let source = source.to_owned();
+        layer.insert(key.replace('_', "-"), Setting { values, source });
     }
     Ok(layer)
+}
+
+/// A single value as it would be typed.
+fn plain(value: toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Float(number) => Some(number.to_string()),
+        toml::Value::Boolean(flag) => Some(flag.to_string()),
+        toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => None,
+    }
 }
 
 fn flags(command: &Command, layer: &Layer) -> Vec<OsString> {
@@ -194,10 +226,12 @@ fn flags(command: &Command, layer: &Layer) -> Vec<OsString> {
         .collect();
     let mut flags = Vec::new();
     for (name, setting) in layer {
-        if !switches.contains(name) {
-            flags.push(format!("--{name}={}", setting.value).into());
-        } else if matches!(setting.value.as_str(), "true" | "1") {
-            flags.push(format!("--{name}").into());
+        for value in &setting.values {
+            if !switches.contains(name) {
+                flags.push(format!("--{name}={value}").into());
+            } else if matches!(value.as_str(), "true" | "1") {
+                flags.push(format!("--{name}").into());
+            }
         }
     }
     flags
@@ -238,6 +272,70 @@ fn command(name: &str) -> Command {
         .clone()
 }
 
+/// The options of each model that the frontend's configuration file lists under `[[models]]`, over
+/// those that all models share; empty if it lists none. Reads the file.
+pub(crate) fn models() -> anyhow::Result<Vec<ModelSettings>> {
+    models_of(&std::env::args_os().collect::<Vec<_>>())
+}
+
+fn models_of(arguments: &[OsString]) -> anyhow::Result<Vec<ModelSettings>> {
+    let Some((command, _)) = settings_command(arguments) else {
+        return Ok(Vec::new());
+    };
+    let Some(path) = config_path(arguments, &environment_layer(&command)) else {
+        return Ok(Vec::new());
+    };
+    let path = Path::new(&path);
+    let tables = match file_table(path)?.remove(MODELS) {
+        None => return Ok(Vec::new()),
+        Some(toml::Value::Array(tables)) => tables,
+        Some(_) => bail!("{}: write [[{MODELS}]] for each model", path.display()),
+    };
+    let shared = layered_arguments(arguments.to_vec())?;
+    let mut models = Vec::new();
+    for (index, table) in tables.into_iter().enumerate() {
+        let source = format!("{}: {MODELS}[{index}]", path.display());
+        let toml::Value::Table(table) = table else {
+            bail!("{source}: write [[{MODELS}]] for each model");
+        };
+        models.push(model_settings(&command, &shared, table, &source)?);
+    }
+    Ok(models)
+}
+
+fn model_settings(
+    command: &Command,
+    shared: &[OsString],
+    table: toml::Table,
+    source: &str,
+) -> anyhow::Result<ModelSettings> {
+    let layer = table_layer(table, source)?;
+    if let Some(name) = layer.keys().find(|name| !is_of_model(command, name)) {
+        bail!("{source}: `{name}` is not an option of a single model");
+    }
+    if !layer.contains_key("model-name") {
+        bail!("{source}: `model-name` is missing");
+    }
+    let flags = flags(command, &layer);
+    check(command, &layer, &flags)?;
+    let words = [shared, &flags].concat();
+    let cli = Cli::try_parse_from(&words).map_err(|error| anyhow::anyhow!("{source}: {error}"))?;
+    let crate::args::Command::Frontend(args) = cli.command else {
+        bail!("{source}: only `homing frontend` serves several models");
+    };
+    Ok(ModelSettings { args: *args, words })
+}
+
+/// Whether an option says something about one model, and not about the whole process.
+fn is_of_model(command: &Command, name: &str) -> bool {
+    const SHARED: [&str; 2] = ["max-queue-wait", "trust-priority-header"];
+    let mut arguments = command.get_arguments();
+    let argument = arguments.find(|argument| argument.get_long() == Some(name));
+    let heading = argument.and_then(|argument| argument.get_help_heading());
+    let of_model = heading.is_some_and(|heading| OF_MODEL.contains(&heading));
+    of_model && !SHARED.contains(&name)
+}
+
 /// `homing config show`.
 pub(crate) fn show() -> anyhow::Result<()> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -261,7 +359,9 @@ pub(crate) fn show() -> anyhow::Result<()> {
         };
         let (value, source) = match (typed, set(&environment), set(&file)) {
             (true, ..) => (raw_value(&matches, id), "command line".to_owned()),
-            (_, Some(setting), _) | (_, _, Some(setting)) => (setting.value, setting.source),
+            (_, Some(setting), _) | (_, _, Some(setting)) => {
+                (setting.values.join(","), setting.source)
+            }
             _ => (raw_value(&matches, id), "default".to_owned()),
         };
         let value = if name == "control-token" && !value.is_empty() {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ::console::Console;
 use contract::{Clock, FrontendId};
-use frontend::{FleetCommand, Frontend, FrontendConfig, Listening, Parts};
+use frontend::{FleetCommand, Frontend, FrontendConfig, Listening, ModelParts, Parts};
 use http_client::{HttpClient, HttpOptions};
 use loadgen::LoadGenerator;
 use router::{Router, RouterConfig};
@@ -185,15 +185,20 @@ impl System {
         let tasks = Tasks::new();
         let router = Router::new(router, &registry, clock);
         let parts = Parts {
-            model: backend.model().clone(),
-            preprocessor,
-            router: router.clone(),
             registry: registry.clone(),
             clock,
             id: FrontendId(0),
             fleet_commands: Some(sender),
         };
-        let frontend = Frontend::start(frontend, parts, changes, &tasks);
+        let frontend = Frontend::new(frontend, parts);
+        let model = ModelParts {
+            name: backend.model().clone(),
+            preprocessor,
+            router: router.clone(),
+            adapters: Vec::new(),
+            changes,
+        };
+        frontend.serve_model(model, &tasks);
         let context = WorkerContext {
             clock,
             registry: registry.clone(),

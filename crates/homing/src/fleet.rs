@@ -67,7 +67,7 @@ impl Fleet {
         let card = self.backend.card(id, &format!("worker-{id}"));
         let (worker, member) = self.backend.start(card.clone(), &self.context)?;
         self.workers.insert(id, worker);
-        self.roster.announce(Change::Joined(member)).await;
+        self.roster.announce(Change::Joined(Box::new(member))).await;
         Ok(card)
     }
 

@@ -16,7 +16,7 @@ pub(crate) use self::backend::{
 };
 pub(crate) use self::demo::{BaselinePlan, ConsolePlan, DemoPlan, LoadPlan, ObservabilityPlan};
 pub(crate) use self::etcd::EtcdPlan;
-pub(crate) use self::frontend::{FrontendPlan, Served};
+pub(crate) use self::frontend::{FrontendPlan, Served, ServingPlan, listed_models};
 pub(crate) use self::sources::{
     DynamoPlan, DynamoRegistry, Found, OwnWorkers, Source, WorkerSources,
 };

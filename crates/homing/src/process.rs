@@ -13,7 +13,7 @@ use frontend::Access;
 use telemetry::{Registry, catalog};
 use tokio::net::TcpListener;
 
-pub(crate) use self::signals::{StopSignals, stop_signal};
+pub(crate) use self::signals::{ReloadSignal, StopSignals, stop_signal};
 use crate::print;
 
 /// An address to listen on, and the option that names its port.

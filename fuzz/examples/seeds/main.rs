@@ -13,8 +13,8 @@ use contract::{
     WorkerId, WorkerStatus,
 };
 use dynamo::wire::two_part;
-use remote::wire::{self, encode_envelope};
 use prost::Message as _;
+use remote::wire::{self, encode_envelope};
 use serde_json::{Value, json};
 
 fn main() -> io::Result<()> {

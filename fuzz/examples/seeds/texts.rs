@@ -23,7 +23,8 @@ pub(super) fn bodies() -> io::Result<()> {
     write("openai_body", "text", b"", text.to_string().as_bytes())?;
     let tokens = json!({"model": "m", "prompt": [[1, 2, 3], [128_000]], "top_k": -1});
     write("openai_body", "tokens", b"", tokens.to_string().as_bytes())?;
-    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
+    let schema =
+        json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
     let call = json!({"id": "c", "type": "function",
         "function": {"name": "f", "arguments": "{\"city\": \"Bern\"}"}});
     let tools = json!({"model": "m", "messages": [
@@ -46,7 +47,12 @@ pub(super) fn bodies() -> io::Result<()> {
         {"type": "function_call_output", "call_id": "c", "output": "21"}],
         "tools": [{"type": "function", "name": "f", "parameters": schema}],
         "text": {"format": {"type": "json_object"}}, "max_output_tokens": 9, "store": false});
-    write("openai_body", "response", b"", response.to_string().as_bytes())?;
+    write(
+        "openai_body",
+        "response",
+        b"",
+        response.to_string().as_bytes(),
+    )?;
     let message = json!({"model": "m", "max_tokens": 9, "system": [{"type": "text",
         "text": "x-anthropic-billing-header: a;\nBe short.", "cache_control": {"type": "ephemeral"}}],
         "messages": [{"role": "user", "content": "hi"},
@@ -55,20 +61,37 @@ pub(super) fn bodies() -> io::Result<()> {
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "21"}]}],
         "tools": [{"name": "f", "input_schema": schema}], "tool_choice": {"type": "any"},
         "stop_sequences": ["x"], "thinking": {"type": "disabled"}});
-    write("openai_body", "message", b"", message.to_string().as_bytes())
+    write(
+        "openai_body",
+        "message",
+        b"",
+        message.to_string().as_bytes(),
+    )
 }
 
 /// The first byte chooses the format.
 pub(super) fn model_answers() -> io::Result<()> {
     let target = "model_answer";
-    let hermes = "Well.<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [1, \"}\"]}}\n</tool_call>";
+    let hermes =
+        "Well.<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [1, \"}\"]}}\n</tool_call>";
     write(target, "hermes", &[32], hermes.as_bytes())?;
     let llama = "<|python_tag|>{\"name\": \"f\", \"parameters\": {\"a\": null}}; {\"name\": \"g\"}";
     write(target, "llama3", &[1], llama.as_bytes())?;
-    let mistral = "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"f\", \"arguments\": {}}]";
+    let mistral =
+        "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"f\", \"arguments\": {}}]";
     write(target, "mistral", &[2], mistral.as_bytes())?;
-    write(target, "mistral-new", &[2], b"[TOOL_CALLS]f[ARGS]{\"a\": 1}")?;
-    write(target, "pythonic", &[3], b"[f(a=1, b=['x', True], c={'k': None}), get_weather()]")?;
+    write(
+        target,
+        "mistral-new",
+        &[2],
+        b"[TOOL_CALLS]f[ARGS]{\"a\": 1}",
+    )?;
+    write(
+        target,
+        "pythonic",
+        &[3],
+        b"[f(a=1, b=['x', True], c={'k': None}), get_weather()]",
+    )?;
     let thought = "<think>\nhm <tool_call>\n</think>\n\nDone.";
     write(target, "thought", &[64], thought.as_bytes())
 }

@@ -142,7 +142,14 @@ export type Decision = {
   /** From the decision to the first token, as learned figures have it. */
   predicted_ttft_ms: number, predicted_cached_tokens: number,
   /** The engine's figure, once it is known. */
-  actual_cached_tokens: number | null, outcome: Outcome, };
+  actual_cached_tokens: number | null, outcome: Outcome,
+  /**
+   * What the request needed for which it was sent to the engine's own server, in the client's
+   * words: `tools`, for example. It cannot move in the midst of its answer.
+   */
+  forwarded: string | null,
+  /** Something that changes with every request was removed from the head of the prompt. */
+  normalized: boolean, };
 
 export type ErrorDetail = { message: string,
   /** `invalid_request_error`, `server_error`, … */
@@ -399,7 +406,7 @@ export type TurnNumberFigures = {
 /** Whether a turn had a history to be cached. */
 export type TurnType = "initial" | "followup";
 
-export type WhyNot = "draining" | "tried" | "full" | "unsound";
+export type WhyNot = "draining" | "tried" | "no-adapter" | "full" | "unsound";
 
 /** What the last minute saw. Latencies are milliseconds. */
 export type WindowFigures = {

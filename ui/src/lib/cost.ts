@@ -59,6 +59,7 @@ export const outcomeWords = (decision: Decision): string => STATES[decision.outc
 const WHY_NOT: Record<WhyNot, string> = {
   draining: "is draining and takes no new requests",
   tried: "already failed this request",
+  "no-adapter": "has not loaded the adapter",
   full: "has no free slot",
   unsound: "failed recently and is being tested",
 };

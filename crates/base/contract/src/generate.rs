@@ -7,6 +7,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::block::HashSeed;
+use crate::forward::Written;
 use crate::grammar::Grammar;
 use crate::worker::WorkerId;
 
@@ -156,6 +157,8 @@ pub struct TokenChunk {
     pub finish: Option<FinishReason>,
     /// Of the whole request, in the last chunk only, where anything was drafted.
     pub speculation: Option<RequestSpeculation>,
+    /// In place of `tokens` where the engine's own server writes the answer.
+    pub written: Option<Box<Written>>,
 }
 
 impl TokenChunk {
@@ -170,6 +173,19 @@ impl TokenChunk {
             && self.started.is_none()
             && self.finish.is_none()
             && self.speculation.is_none()
+            && self.written.is_none()
+    }
+
+    /// Tokens that it holds or stands for.
+    pub fn count(&self) -> u32 {
+        let written = self.written.as_ref().map_or(0, |written| written.tokens);
+        self.tokens.len() as u32 + written
+    }
+
+    /// Whether it is an answer that came in one piece, so that nothing is known of when its
+    /// tokens were generated.
+    pub fn is_whole_answer(&self) -> bool {
+        self.written.is_some() && self.started.is_some() && self.finish.is_some()
     }
 }
 
@@ -276,6 +292,11 @@ impl LinkError {
             | Self::Stalled { worker, .. }
             | Self::Interrupted { worker, .. } => *worker,
         }
+    }
+
+    /// Whether it says that the request cannot be served anywhere, which its client learns.
+    pub fn is_of_request(&self) -> bool {
+        matches!(self, Self::TooLarge { .. } | Self::Refused { .. })
     }
 
     /// Whether it says that something is wrong with the worker, and not with the request or

@@ -11,6 +11,7 @@
 //! | [`kv_event`] | events by which a worker reports its cache |
 //! | [`worker`] | what a worker is ([`WorkerCard`]) and how busy it is ([`WorkerStatus`]) |
 //! | [`generate`] | one request to a worker and the chunks that come back |
+//! | [`forward`] | requests that an engine's own server answers |
 //! | [`grammar`] | what an answer must look like |
 //! | [`token_stream`] | the channel those chunks travel through; dropping it cancels |
 //! | [`moment`] | time as a value, so that pure code never reads a clock |
@@ -22,6 +23,7 @@ pub mod access;
 pub mod block;
 pub mod block_format;
 pub mod cause;
+pub mod forward;
 pub mod generate;
 pub mod grammar;
 pub mod kv_event;
@@ -38,6 +40,7 @@ pub use block::{
 };
 pub use block_format::{BlockFormat, Hashing};
 pub use cause::error_chain;
+pub use forward::{ForwardPath, ForwardRequest, Written};
 pub use generate::{
     FinishReason, GenerateRequest, LinkError, OutputLimits, Penalties, RequestId,
     RequestSpeculation, Sampling, Started, TokenChunk, TokenId, TokenLogprob,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use ts_rs::TS;
 
 use crate::block_format::BlockFormat;
+use crate::forward::ForwardPath;
 
 /// Identifies a worker for as long as it is a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, TS)]
@@ -70,6 +71,12 @@ pub struct WorkerCard {
     /// Whether the engine adds a bias to the logits of single tokens.
     #[serde(default)]
     pub logit_bias: bool,
+    /// Endpoints of the engine's own server to which requests can be sent as they came.
+    #[serde(default)]
+    pub forwards: Vec<ForwardPath>,
+    /// Adapters (LoRA) that the engine has loaded, by the names under which it serves them.
+    #[serde(default)]
+    pub adapters: Vec<String>,
     /// `none`, `draft-model` or `eagle3`.
     pub speculation: String,
 }

@@ -242,6 +242,7 @@ impl Sequence {
                 finish,
                 speculation: (finish.is_some() && self.speculation.drafts > 0)
                     .then_some(self.speculation),
+                written: None,
             },
             accepted,
         })

@@ -8,6 +8,7 @@ use adapters::EngineSpec;
 use clap::{Args, ValueEnum};
 use remote::tls::{Tls, TlsFiles};
 
+use super::shared::ForwardChoice;
 use super::{GeneralArgs, LimitArgs, LlamaArgs, ModelArgs, RoutingArgs, seconds};
 
 pub(super) const FRONTEND_EXAMPLES: &str = "\
@@ -87,6 +88,19 @@ pub(crate) struct FrontendArgs {
         help_heading = "Workers"
     )]
     pub(crate) upstreams: Vec<EngineSpec>,
+    /// An adapter (LoRA) of the model that these servers serve under this name; may be given repeatedly
+    ///
+    /// Requests for it go to servers that have it loaded, and their cache is kept apart.
+    #[arg(long = "adapter", value_name = "NAME", help_heading = "Workers")]
+    pub(crate) adapters: Vec<String>,
+    /// When requests go to such a server as they came, and it writes the answer: auto, always, never
+    ///
+    /// auto: where a request needs what the server has and Homing does not do over tokens: tools,
+    /// structured output, images, fields that Homing does not support. All others are sent as
+    /// token ids, so that they survive the loss of an engine in the midst of an answer.
+    /// docs/forwarding.md
+    #[arg(long, value_enum, default_value_t = ForwardChoice::Auto, value_name = "WHEN", hide_possible_values = true, help_heading = "Workers")]
+    pub(crate) forward: ForwardChoice,
     /// Environment variable with the API key that these servers ask for
     #[arg(
         long,

@@ -7,7 +7,7 @@ use answer_parser::{ReasoningFormat, ToolFormat};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use contract::{BlockFormat, Visitors};
-use frontend::{Connections, Listening, StoreLimits, UnknownFields};
+use frontend::{Connections, ForwardMode, Listening, StoreLimits, UnknownFields};
 use router::{BlockWeights, MODES, Mode, ModeName, RouterConfig};
 
 use super::seconds;
@@ -71,13 +71,33 @@ impl FormatError {
 pub(crate) enum UnknownFieldsChoice {
     Refuse,
     Ignore,
+    Forward,
 }
 
 impl From<UnknownFieldsChoice> for UnknownFields {
     fn from(choice: UnknownFieldsChoice) -> Self {
         match choice {
-            UnknownFieldsChoice::Refuse => Self::Refuse,
+            // What is to be forwarded is refused by whoever cannot.
+            UnknownFieldsChoice::Refuse | UnknownFieldsChoice::Forward => Self::Refuse,
             UnknownFieldsChoice::Ignore => Self::Ignore,
+        }
+    }
+}
+
+/// When requests go to the server of a worker's own engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ForwardChoice {
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<ForwardChoice> for ForwardMode {
+    fn from(choice: ForwardChoice) -> Self {
+        match choice {
+            ForwardChoice::Auto => Self::Auto,
+            ForwardChoice::Always => Self::Always,
+            ForwardChoice::Never => Self::Never,
         }
     }
 }
@@ -187,9 +207,11 @@ pub(crate) struct LimitArgs {
     /// Most requests held at once, in any state
     #[arg(long, default_value_t = 16_384, help_heading = "Limits")]
     pub(crate) max_requests: usize,
-    /// What to do with fields of a request that are unknown: refuse, ignore
+    /// What to do with fields of a request that are unknown: refuse, ignore, forward
     ///
-    /// Fields that are known but not supported are always refused (docs/request-fields.md).
+    /// forward sends such a request to the engine's own server, where it has one (vLLM, SGLang,
+    /// TensorRT-LLM, llama.cpp), and refuses it elsewhere. Fields that are known but not supported
+    /// (docs/request-fields.md) are forwarded to such an engine in any case, and refused elsewhere.
     #[arg(long, value_enum, default_value_t = UnknownFieldsChoice::Refuse, value_name = "ACTION", hide_possible_values = true, help_heading = "Limits")]
     pub(crate) unknown_fields: UnknownFieldsChoice,
     /// Keep the line that coding agents change with every request at the head of the system prompt

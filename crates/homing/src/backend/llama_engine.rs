@@ -133,6 +133,8 @@ impl Llama {
             grammars: true,
             logit_bias: true,
             speculation: speculation.as_str().to_owned(),
+            forwards: Vec::new(),
+            adapters: Vec::new(),
         }
     }
 }

@@ -2,19 +2,16 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
 
 use contract::{Clock, FrontendId};
 use frontend::{Frontend, FrontendConfig, KeyRing, Parts};
-use router::{Router, RouterConfig};
 use tasks::Tasks;
 use tokio_util::sync::CancellationToken;
-use transport::roster;
 
 use super::keys::KeyFile;
-use super::membership::{self, JoinTarget};
-use crate::plan::{FrontendPlan, ModelPlan, Served, WorkerSources, draw_id};
-use crate::process::{self, Control, StopSignals};
+use super::models::{Place, RunningModels};
+use crate::plan::{FrontendPlan, ServingPlan, draw_id};
+use crate::process::{self, Control, ReloadSignal, StopSignals};
 use crate::{print, runtime};
 
 pub(crate) fn run(plan: FrontendPlan) -> anyhow::Result<()> {
@@ -24,24 +21,35 @@ pub(crate) fn run(plan: FrontendPlan) -> anyhow::Result<()> {
 
 async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
     let mut signals = StopSignals::listen()?;
+    // Without a list of models there is nothing to read again, and the signal ends the process.
+    let lists_models = plan.models.iter().any(|model| model.words.is_some());
+    let mut reload = match lists_models {
+        true => Some(ReloadSignal::listen()?),
+        false => None,
+    };
     let listener = plan.api.listen().await?;
     let tasks = Tasks::new();
-    let greeting = Greeting {
-        mode: plan.router.mode.name().to_string(),
-        workers: plan.workers.to_string(),
-        model: plan.served.model.to_string(),
+    let greeting = Greeting::new(&plan.models);
+    let (clock, registry) = (Clock::start(), process::registry());
+    let id = FrontendId(draw_id());
+    let config = FrontendConfig {
+        api_keys: api_keys(plan.api_key_file.as_deref(), &tasks)?,
+        ..plan.frontend
     };
-    let parts = Wiring {
-        served: plan.served,
-        model: plan.model,
-        router: plan.router,
-        config: FrontendConfig {
-            api_keys: api_keys(plan.api_key_file.as_deref(), &tasks)?,
-            ..plan.frontend
-        },
-        workers: plan.workers,
+    let parts = Parts {
+        registry: registry.clone(),
+        clock,
+        id,
+        fleet_commands: None,
     };
-    let frontend = start(parts, &tasks).await?;
+    let frontend = Frontend::new(config, parts);
+    let place = Place {
+        registry,
+        clock,
+        id,
+        grace: plan.grace,
+    };
+    let mut models = RunningModels::start(frontend.clone(), place, plan.models, &tasks).await?;
     greeting.print(&plan.control, listener.local_addr()?);
     let drain = CancellationToken::new();
     tasks.spawn(frontend::serve(
@@ -50,7 +58,12 @@ async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
         plan.listening,
         drain.clone(),
     ));
-    signals.next().await;
+    loop {
+        tokio::select! {
+            () = signals.next() => break,
+            () = asked_to_reload(reload.as_mut()) => models.reload().await,
+        }
+    }
     let finished = async {
         frontend.close();
         drain.cancel();
@@ -61,49 +74,11 @@ async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a frontend is put together from.
-struct Wiring {
-    served: Served,
-    model: ModelPlan,
-    router: RouterConfig,
-    config: FrontendConfig,
-    workers: WorkerSources,
-}
-
-async fn start(wiring: Wiring, tasks: &Tasks) -> anyhow::Result<Frontend> {
-    let Wiring {
-        served,
-        model,
-        router,
-        config,
-        workers,
-    } = wiring;
-    let clock = Clock::start();
-    let registry = process::registry();
-    let id = FrontendId(draw_id());
-    let preprocessor = model.preprocessor(served.max_context_tokens)?;
-    let tokenizer = Arc::clone(preprocessor.tokenizer());
-    let parts = Parts {
-        model: served.model.clone(),
-        preprocessor,
-        router: Router::new(router, &registry, clock),
-        registry: registry.clone(),
-        clock,
-        id,
-        fleet_commands: None,
-    };
-    let (roster, changes) = roster();
-    let frontend = Frontend::start(config, parts, changes, tasks);
-    let place = JoinTarget {
-        roster,
-        registry,
-        clock,
-        frontend: id,
-        tokenizer,
-        served,
-    };
-    membership::follow(workers, place, tasks).await?;
-    Ok(frontend)
+async fn asked_to_reload(signal: Option<&mut ReloadSignal>) {
+    match signal {
+        Some(signal) => signal.next().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The keys of the file, which is followed from now on.
@@ -119,22 +94,47 @@ fn api_keys(path: Option<&Path>, tasks: &Tasks) -> anyhow::Result<Option<KeyRing
 
 /// What is printed once it listens.
 struct Greeting {
-    model: String,
-    mode: String,
-    workers: String,
+    /// Name, router mode and workers of each.
+    models: Vec<[String; 3]>,
 }
 
 impl Greeting {
+    fn new(models: &[ServingPlan]) -> Self {
+        let about = |plan: &ServingPlan| {
+            let mode = plan.router.mode.name().to_string();
+            [
+                plan.served.model.to_string(),
+                mode,
+                plan.workers.to_string(),
+            ]
+        };
+        Self {
+            models: models.iter().map(about).collect(),
+        }
+    }
+
     fn print(&self, control: &Control, api: SocketAddr) {
-        let Self {
-            model,
-            mode,
-            workers,
-        } = self;
+        let version = env!("CARGO_PKG_VERSION");
+        match &self.models[..] {
+            [[model, mode, _]] => print::line(format_args!(
+                "Homing {version} serves {model}, router {mode}\n"
+            )),
+            models => print::line(format_args!(
+                "Homing {version} serves {} models\n",
+                models.len()
+            )),
+        }
         print::line(format_args!(
-            "Homing {} serves {model}, router {mode}\n\n  api      http://{api}/v1\n  metrics  http://{api}/metrics\n  workers  {workers}",
-            env!("CARGO_PKG_VERSION"),
+            "  api      http://{api}/v1\n  metrics  http://{api}/metrics"
         ));
+        match &self.models[..] {
+            [[_, _, workers]] => print::line(format_args!("  workers  {workers}")),
+            models => {
+                for [model, mode, workers] in models {
+                    print::line(format_args!("  model    {model}, router {mode}: {workers}"));
+                }
+            }
+        }
         if let Some(news) = control.news() {
             print::line(format_args!("  {news}"));
         }

@@ -16,7 +16,7 @@ fn words(line: &str) -> Vec<OsString> {
 
 fn setting(value: &str, source: &str) -> Setting {
     Setting {
-        value: value.to_owned(),
+        values: vec![value.to_owned()],
         source: source.to_owned(),
     }
 }
@@ -46,7 +46,7 @@ fn demo(arguments: Vec<OsString>) -> DemoArgs {
 #[test]
 fn the_command_line_wins_over_the_environment_over_the_file() {
     let file = file("workers = 5\nhttp-port = 1\nno_load = true\n");
-    let layer = file_layer(file.path()).unwrap();
+    let layer = file_layer(&command("demo"), file.path()).unwrap();
     let environment = Layer::from([("http-port".to_owned(), setting("2", "HOMING_HTTP_PORT"))]);
     let mut arguments = words("homing demo");
     arguments.extend(flags(&command("demo"), &layer));
@@ -75,22 +75,90 @@ fn a_bad_value_is_blamed_on_its_source() {
 
 #[test]
 fn a_file_that_is_not_there_or_not_toml_is_named() {
-    let missing = file_layer(Path::new("no-such-file.toml")).unwrap_err();
+    let missing = file_layer(&command("demo"), Path::new("no-such-file.toml")).unwrap_err();
     assert!(missing.to_string().contains("no-such-file.toml"));
     let broken = file("a = [");
     assert!(
-        file_layer(broken.path())
+        file_layer(&command("demo"), broken.path())
             .unwrap_err()
             .to_string()
             .contains("is not TOML")
     );
     let nested = file("[table]\na = 1\n");
     assert!(
-        file_layer(nested.path())
+        file_layer(&command("demo"), nested.path())
             .unwrap_err()
             .to_string()
             .contains("`table`")
     );
+}
+
+/// What a frontend with this configuration file makes of its models.
+fn models(text: &str) -> anyhow::Result<Vec<ModelSettings>> {
+    let file = file(text);
+    let mut arguments = words("homing frontend --queue-limit 7 --config");
+    arguments.push(file.path().into());
+    models_of(&arguments)
+}
+
+#[test]
+fn models_have_options_of_their_own_over_the_shared_ones() {
+    assert_eq!(models("http-port = 1").unwrap().len(), 0);
+    let found = models(
+        "max-context-tokens = 100\nqueue-limit = 5\n\
+         [[models]]\nmodel-name = \"a\"\nupstream = [\"vllm=http://h:1\", \"vllm=http://h:2\"]\n\
+         adapter = \"sql\"\n\
+         [[models]]\nmodel_name = \"b\"\nworkers = \"http://h:3\"\nmax_context_tokens = 50\n",
+    )
+    .unwrap();
+    let [a, b] = &found[..] else {
+        panic!("{} models", found.len());
+    };
+    assert_eq!(a.args.model.model_name.as_deref(), Some("a"));
+    assert_eq!(a.args.upstreams.len(), 2);
+    assert_eq!(a.args.adapters, ["sql"]);
+    assert_eq!(a.args.max_context_tokens, Some(100));
+    assert_eq!(a.args.routing.queue_limit, 7, "typed");
+    assert_eq!(b.args.workers, ["http://h:3"]);
+    assert_eq!(b.args.upstreams.len(), 0);
+    assert_eq!(b.args.max_context_tokens, Some(50));
+    assert_ne!(a.words, b.words);
+}
+
+#[test]
+fn a_model_that_makes_no_sense_is_named() {
+    for (text, words) in [
+        (
+            "[[models]]\nworkers = \"http://h:1\"\n",
+            "`model-name` is missing",
+        ),
+        (
+            "[[models]]\nhttp-port = 1\n",
+            "models[0]: `http-port` is not an option of a single model",
+        ),
+        (
+            "[[models]]\nmodel-name = \"a\"\n[[models]]\nwokers = 1\n",
+            "models[1]: `wokers`",
+        ),
+        ("models = 3", "write [[models]] for each model"),
+        (
+            "[[models]]\nmodel-name = \"a\"\nkv-cache-block-size = \"x\"\n",
+            "models[0]: invalid value",
+        ),
+        (
+            "[[models]]\nmodel-name = { a = 1 }\n",
+            "`model-name` must be a string",
+        ),
+    ] {
+        let error = models(text).err().map(|error| format!("{error:#}"));
+        assert!(
+            error.as_ref().is_some_and(|error| error.contains(words)),
+            "{text}: {error:?}"
+        );
+    }
+    let file = file("[[models]]\nmodel-name = \"a\"\n");
+    let demo = file_layer(&command("demo"), file.path()).unwrap_err();
+    assert!(demo.to_string().contains("is for `homing frontend`"));
 }
 
 #[test]
@@ -141,7 +209,7 @@ fn an_option_goes_by_its_old_name_too() {
         assert_eq!(values.get_raw("upstreams").unwrap().count(), 1, "{line}");
     }
     let file = file("engine = \"vllm=http://a:1\"\nengine-api-key-env = \"KEY\"\n");
-    let layer = file_layer(file.path()).unwrap();
+    let layer = file_layer(&command("demo"), file.path()).unwrap();
     let set = flags(&frontend, &layer);
     assert!(check(&frontend, &layer, &set).is_ok());
     let none = Layer::new();

@@ -1,16 +1,20 @@
 //! `homing frontend`, resolved.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::{Context as _, ensure};
 use contract::{BlockFormat, Hashing, ModelName, Visitors};
 use engine::sim::{PUBLISHED_PROFILE, Profile};
-use frontend::{FaultLimits, FrontendConfig, Listening};
+use frontend::{FaultLimits, ForwardPolicy, FrontendConfig, Listening};
 use router::RouterConfig;
 
 use super::{ModelPlan, WorkerSources};
-use crate::args::FrontendArgs;
+use crate::args::{FrontendArgs, UnknownFieldsChoice};
+use crate::config::{self, ModelSettings};
 use crate::process::{Control, Endpoint};
 
 pub(crate) struct FrontendPlan {
@@ -18,15 +22,49 @@ pub(crate) struct FrontendPlan {
     pub(crate) api: Endpoint,
     pub(crate) control: Control,
     pub(crate) listening: Listening,
-    pub(crate) served: Served,
-    pub(crate) model: ModelPlan,
-    pub(crate) router: RouterConfig,
+    pub(crate) models: Vec<ServingPlan>,
     /// Without the keys, which are followed from `api_key_file`.
     pub(crate) frontend: FrontendConfig,
     pub(crate) api_key_file: Option<PathBuf>,
-    pub(crate) workers: WorkerSources,
     /// How long running streams may take to finish.
     pub(crate) grace: Duration,
+}
+
+/// One model, and the workers that serve it.
+pub(crate) struct ServingPlan {
+    pub(crate) served: Served,
+    pub(crate) model: ModelPlan,
+    pub(crate) router: RouterConfig,
+    pub(crate) workers: WorkerSources,
+    /// Names of its adapters (LoRA).
+    pub(crate) adapters: Vec<String>,
+    /// What it was resolved from, if it is one of several: a change means another.
+    pub(crate) words: Option<Vec<OsString>>,
+}
+
+/// The models that the configuration file lists now; empty if it lists none.
+pub(crate) fn listed_models() -> anyhow::Result<Vec<ServingPlan>> {
+    let mut plans: Vec<ServingPlan> = Vec::new();
+    for settings in config::models()? {
+        let ModelSettings { args, words } = settings;
+        let name = args.model.model_name.clone().unwrap_or_default();
+        let plan = args.serving().with_context(|| format!("model {name}"))?;
+        plans.push(ServingPlan {
+            words: Some(words),
+            ..plan
+        });
+    }
+    let mut names = BTreeSet::new();
+    for plan in &plans {
+        let own = plan.served.model.as_str();
+        for name in std::iter::once(own).chain(plan.adapters.iter().map(String::as_str)) {
+            ensure!(
+                names.insert(name),
+                "two models or adapters are named {name}"
+            );
+        }
+    }
+    Ok(plans)
 }
 
 /// What is served, as the options say or as the default profile has it.
@@ -39,9 +77,20 @@ pub(crate) struct Served {
 
 impl FrontendArgs {
     pub(crate) fn resolve(self) -> anyhow::Result<FrontendPlan> {
-        let workers = self.worker_sources()?;
-        let model = self.model.resolve()?;
-        let served = self.served(&model)?;
+        let listed = listed_models()?;
+        let models = match listed.is_empty() {
+            true => vec![self.serving()?],
+            false => {
+                ensure!(
+                    self.upstreams.is_empty()
+                        && self.workers.is_empty()
+                        && self.adapters.is_empty(),
+                    "--upstream, --workers and --adapter belong to single models: write them under \
+                     [[models]] in the configuration file"
+                );
+                listed
+            }
+        };
         let has_keys = self.api_key_file.is_some();
         let loopback = self.host.is_loopback();
         // A reverse proxy may stand before a loopback listener whose clients have keys.
@@ -53,11 +102,14 @@ impl FrontendArgs {
             max_queue_wait: Some(self.routing.max_queue_wait),
             trust_priority: self.routing.trust_priority_header,
             unknown_fields: self.limits.unknown_fields.into(),
+            forward: ForwardPolicy {
+                mode: self.forward.into(),
+                unknown_fields: self.limits.unknown_fields == UnknownFieldsChoice::Forward,
+            },
             normalize_agents: !self.limits.keep_agent_headers,
             stored_responses: self.limits.stored(),
             access: control.access.clone(),
             api_keys: None,
-            blocks: served.blocks,
             faults: FaultLimits {
                 migrations: self.migration_limit,
                 first_token_timeout: self.first_token_timeout,
@@ -74,13 +126,25 @@ impl FrontendArgs {
             },
             control,
             listening: self.limits.listening(visitors),
-            router: self.routing.config(self.seed, served.blocks)?,
+            models,
             frontend,
+            api_key_file: self.api_key_file,
+            grace: self.limits.shutdown_grace,
+        })
+    }
+
+    /// The model of these options.
+    fn serving(&self) -> anyhow::Result<ServingPlan> {
+        let workers = self.worker_sources()?;
+        let model = self.model.resolve()?;
+        let served = self.served(&model)?;
+        Ok(ServingPlan {
+            router: self.routing.config(self.seed, served.blocks)?,
             served,
             model,
-            api_key_file: self.api_key_file,
             workers,
-            grace: self.limits.shutdown_grace,
+            adapters: self.adapters.clone(),
+            words: None,
         })
     }
 

@@ -1,4 +1,4 @@
-//! SIGTERM and Ctrl-C.
+//! SIGTERM and Ctrl-C, and SIGHUP.
 //!
 //! Listening and waiting are separate: a process that has begun to listen notices a signal that
 //! came while it was busy starting, and can still shut down what it has started.
@@ -26,6 +26,21 @@ impl StopSignals {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
+    }
+}
+
+/// SIGHUP, by which an operator asks to read the configuration again. It no longer ends the process.
+#[derive(Debug)]
+pub(crate) struct ReloadSignal(Signal);
+
+impl ReloadSignal {
+    pub(crate) fn listen() -> anyhow::Result<Self> {
+        Ok(Self(signal(SignalKind::hangup())?))
+    }
+
+    /// The next one, which may have come already.
+    pub(crate) async fn next(&mut self) {
+        self.0.recv().await;
     }
 }
 

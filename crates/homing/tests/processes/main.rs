@@ -14,6 +14,7 @@ mod failover;
 mod frontends;
 mod hostile;
 mod hosts;
+mod models;
 mod refusals;
 mod smollm2;
 mod system;

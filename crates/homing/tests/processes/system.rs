@@ -117,6 +117,11 @@ impl Process {
         self.signal("-TERM");
     }
 
+    /// Asks it to read its configuration again.
+    pub(crate) fn reload(&self) {
+        self.signal("-HUP");
+    }
+
     /// It does nothing at all, and does not know it.
     pub(crate) fn stand_still(&self) {
         self.signal("-STOP");

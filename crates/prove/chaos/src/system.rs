@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{BlockFormat, Clock, FrontendId, WorkerId};
+use contract::{Clock, FrontendId, WorkerId};
 use engine::sim::{AnswerBank, Profile, SimExecutor};
 use frontend::UnknownFields;
-use frontend::{Access, FaultLimits, Frontend, FrontendConfig, Parts};
+use frontend::{Access, FaultLimits, Frontend, FrontendConfig, ModelParts, Parts};
 use parking_lot::Mutex;
 use preprocess::{PreprocessConfig, Preprocessor, corpus};
 use router::{Router, RouterConfig};
@@ -176,7 +176,10 @@ impl<'a> System<'a> {
             warm: true,
             lease: None,
         };
-        front.roster.announce(Change::Joined(member)).await;
+        front
+            .roster
+            .announce(Change::Joined(Box::new(member)))
+            .await;
     }
 
     /// Breaks the connection to a worker.
@@ -288,9 +291,6 @@ fn front(scene: &Scene, mode: &str, queue_limit: u32, clock: Clock, tasks: &Task
     let router = Router::new(config, &registry, clock);
     let (roster, changes) = roster();
     let parts = Parts {
-        model: scene.profile.model.clone(),
-        preprocessor: preprocessor(&scene.profile),
-        router: router.clone(),
         registry,
         clock,
         id: FrontendId(1),
@@ -310,20 +310,29 @@ fn front(scene: &Scene, mode: &str, queue_limit: u32, clock: Clock, tasks: &Task
         },
         access: Access::Open,
         api_keys: None,
-        blocks: BlockFormat::new(scene.profile.block_size),
         faults: FaultLimits {
             stall_timeout: STALL_TIMEOUT,
             ..FaultLimits::default()
         },
         slow_reader_timeout: Duration::from_secs(30),
+        forward: frontend::ForwardPolicy::default(),
     };
     let dead = CancellationToken::new();
     let tasks = Tasks {
         tracker: tasks.clone(),
         stop: dead.clone(),
     };
+    let frontend = Frontend::new(config, parts);
+    let model = ModelParts {
+        name: scene.profile.model.clone(),
+        preprocessor: preprocessor(&scene.profile),
+        router: router.clone(),
+        adapters: Vec::new(),
+        changes,
+    };
+    frontend.serve_model(model, &tasks);
     Front {
-        frontend: Frontend::start(config, parts, changes, &tasks),
+        frontend,
         router,
         roster,
         dead,

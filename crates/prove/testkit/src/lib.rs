@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
-use contract::{BlockFormat, Clock, FrontendId, Moment, WorkerId};
+use contract::{Clock, FrontendId, Moment, WorkerId};
 use engine::sim::{AnswerBank, Profile, SimExecutor};
-use frontend::{Access, ApiKeys, FaultLimits, Frontend, FrontendConfig, KeyRing, Parts};
+use frontend::{
+    Access, ApiKeys, FaultLimits, Frontend, FrontendConfig, KeyRing, ModelParts, Parts,
+};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use openai::responses::StoreLimits;
@@ -89,9 +91,9 @@ impl Setup {
             },
             access: Access::Open,
             api_keys: keys.map(KeyRing::new),
-            blocks: BlockFormat::new(self.profile.block_size),
             faults: FaultLimits::default(),
             slow_reader_timeout: Duration::from_secs(30),
+            forward: frontend::ForwardPolicy::default(),
         }
     }
 }
@@ -118,16 +120,21 @@ impl Cluster {
         let (roster, changes) = roster();
         let tasks = Tasks::new();
         let parts = Parts {
-            model: profile.model.clone(),
-            preprocessor,
-            router: router.clone(),
             registry: registry.clone(),
             clock,
             id: FrontendId(0),
             fleet_commands: None,
         };
         let config = setup.frontend();
-        let frontend = Frontend::start(config, parts, changes, &tasks);
+        let frontend = Frontend::new(config, parts);
+        let model = ModelParts {
+            name: profile.model.clone(),
+            preprocessor,
+            router: router.clone(),
+            adapters: Vec::new(),
+            changes,
+        };
+        frontend.serve_model(model, &tasks);
         let context = WorkerContext {
             clock,
             registry: registry.clone(),
@@ -139,7 +146,7 @@ impl Cluster {
             let seed = setup.seed.unwrap_or(42);
             let executor = SimExecutor::new(profile, Arc::clone(&answers), seed);
             let (worker, member) = Worker::start(card, executor, &context);
-            roster.announce(Change::Joined(member)).await;
+            roster.announce(Change::Joined(Box::new(member))).await;
             started.push(worker);
         }
         let cluster = Self {

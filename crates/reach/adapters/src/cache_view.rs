@@ -204,7 +204,17 @@ impl CacheView {
         }
         state.totals.prompt_tokens += pending.prompt.len() as u64;
         state.totals.cached_tokens += u64::from(cached.unwrap_or(self.expected_tokens(pending)));
-        state.totals.output_tokens += ended.tokens.len() as u64;
+        state.totals.output_tokens += u64::from(ended.output_tokens);
+        if pending.prompt.is_empty() {
+            // Nothing is known of what the engine computed.
+            return;
+        }
+        if ended
+            .prompt_tokens
+            .is_some_and(|tokens| tokens as usize != pending.prompt.len())
+        {
+            self.metrics.prompt_mismatches.inc();
+        }
         if let Some(cached) = cached {
             self.metrics.answers.inc();
             if cached.abs_diff(self.expected_tokens(pending)) as usize >= block_size {

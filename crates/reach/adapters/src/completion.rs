@@ -7,9 +7,10 @@
 
 mod answer;
 
+pub(crate) use answer::Failure;
 pub use answer::{Answer, AnswerSummary, StreamError};
 
-use contract::{GenerateRequest, LinkError, TokenId, WorkerId};
+use contract::{GenerateRequest, HashSeed, LinkError, TokenId, WorkerId};
 use http::StatusCode;
 use serde::Serialize;
 
@@ -70,12 +71,7 @@ impl CompletionRequest {
         request: &GenerateRequest,
     ) -> Result<Self, UnsupportedRequest> {
         let prompt = [&request.prompt[..], &request.answered].concat();
-        let cache_salt = wire::salt(request.hash_seed);
-        if cache_salt.is_some() && !dialect.cache_salt {
-            return Err(UnsupportedRequest::CacheSalt {
-                engine: dialect.name,
-            });
-        }
+        let cache_salt = cache_salt(dialect, request.hash_seed)?;
         let max_tokens = request.limits.max_tokens;
         let body = Body {
             model,
@@ -105,6 +101,20 @@ impl CompletionRequest {
     }
 }
 
+/// What keeps the blocks of a request apart from others', if anything has to.
+pub(crate) fn cache_salt(
+    dialect: &Dialect,
+    seed: HashSeed,
+) -> Result<Option<String>, UnsupportedRequest> {
+    let salt = wire::salt(seed);
+    match salt.is_some() && !dialect.cache_salt {
+        true => Err(UnsupportedRequest::CacheSalt {
+            engine: dialect.name,
+        }),
+        false => Ok(salt),
+    }
+}
+
 /// The longest part of an engine's error message that is passed on, in characters.
 const LONGEST_DETAIL: usize = 500;
 
@@ -123,6 +133,18 @@ pub fn refusal(worker: WorkerId, status: StatusCode, body: &[u8]) -> LinkError {
         400 | 422 if says_too_long(body) => LinkError::TooLarge { worker, detail },
         400 | 422 => LinkError::Refused { worker, detail },
         _ => LinkError::Unreachable { worker, detail },
+    }
+}
+
+/// What a status other than 200 means for a request in the client's words: an engine that does not
+/// have what it names is not to blame either.
+pub(crate) fn forwarded_refusal(worker: WorkerId, status: StatusCode, body: &[u8]) -> LinkError {
+    match status.as_u16() {
+        404 | 405 | 415 | 501 => LinkError::Refused {
+            worker,
+            detail: detail(status, body),
+        },
+        _ => refusal(worker, status, body),
     }
 }
 

@@ -7,13 +7,17 @@
 //! in `kind.rs`. A struct and not a trait: a missing field does not compile, and
 //! there is no default that a new engine could inherit unnoticed.
 
-use contract::GenerateRequest;
+use contract::{ForwardPath, GenerateRequest};
 
 use crate::extensions::Extensions;
 use crate::figures::{About, Load};
 use crate::wire::Malformed;
 use crate::wire::msgpack::Batch;
 use crate::wire::trtllm::Numbered;
+
+/// What every server of OpenAI's API has.
+pub(crate) const USUAL_ENDPOINTS: &[ForwardPath] =
+    &[ForwardPath::ChatCompletions, ForwardPath::Completions];
 
 /// What one engine understands and offers.
 #[derive(Debug)]
@@ -33,6 +37,8 @@ pub(crate) struct Dialect {
     pub(crate) load: Option<Report<Option<Load>>>,
     /// Where the engine reports its configuration, beyond `/v1/models`.
     pub(crate) about: Option<Report<About>>,
+    /// Endpoints of its server, for an engine that does not describe itself.
+    pub(crate) forwards: &'static [ForwardPath],
     /// The endpoint (POST) that clears the prefix cache.
     pub(crate) reset_path: Option<&'static str>,
 }

@@ -4,6 +4,7 @@
 //! format and from JSON. Which names an engine uses is in the engine's own file. A value that
 //! is missing stays unknown.
 
+use contract::ForwardPath;
 use serde_json::Value;
 
 /// How busy an engine is.
@@ -20,6 +21,8 @@ pub struct Load {
 pub struct About {
     /// The first model that it serves.
     pub model: Option<String>,
+    /// The others: its adapters.
+    pub adapters: Vec<String>,
     pub max_context_tokens: Option<u32>,
     pub block_size: Option<u32>,
     pub blocks: Option<u32>,
@@ -32,6 +35,7 @@ impl About {
     pub fn or(self, other: Self) -> Self {
         Self {
             model: self.model.or(other.model),
+            adapters: [self.adapters, other.adapters].concat(),
             max_context_tokens: self.max_context_tokens.or(other.max_context_tokens),
             block_size: self.block_size.or(other.block_size),
             blocks: self.blocks.or(other.blocks),
@@ -43,13 +47,27 @@ impl About {
 /// Reads `/v1/models`, which every engine has.
 pub fn about_from_models(body: &str) -> About {
     let list: Option<Value> = serde_json::from_str(body).ok();
-    let first = list.as_ref().and_then(|list| list.get("data")?.get(0));
-    let id = first.and_then(|model| model.get("id")?.as_str());
+    let models = list.as_ref().and_then(|list| list.get("data")?.as_array());
+    let models = models.map_or(&[][..], Vec::as_slice);
+    let id = |model: &Value| Some(model.get("id")?.as_str()?.to_owned());
+    let first = models.first();
     About {
-        model: id.map(str::to_owned),
+        model: first.and_then(id),
+        adapters: models.iter().skip(1).filter_map(id).collect(),
         max_context_tokens: number(first, "max_model_len"),
         ..About::default()
     }
+}
+
+/// Reads the endpoints from an OpenAPI description; `None` if it is none.
+pub fn described_paths(body: &str) -> Option<Vec<ForwardPath>> {
+    let description: Value = serde_json::from_str(body).ok()?;
+    let paths = description.get("paths")?.as_object()?;
+    let served = |path: &ForwardPath| {
+        let operations = paths.get(path.as_str());
+        operations.is_some_and(|operations| operations.get("post").is_some())
+    };
+    Some(ForwardPath::ALL.into_iter().filter(served).collect())
 }
 
 /// A field of a JSON object that is a number above 0.
@@ -95,10 +113,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn endpoints_are_described() {
+        let body = r#"{"paths":{"/v1/chat/completions":{"post":{}},"/v1/responses":{"get":{}},"/tokenize":{"post":{}}}}"#;
+        let expected = [ForwardPath::ChatCompletions, ForwardPath::Tokenize];
+        assert_eq!(described_paths(body).unwrap(), expected);
+        assert_eq!(described_paths("<html>"), None);
+        assert_eq!(described_paths("{}"), None);
+    }
+
+    #[test]
     fn models_are_listed_everywhere() {
         let body = r#"{"object":"list","data":[{"id":"org/m","max_model_len":8192}]}"#;
         let about = about_from_models(body);
         assert_eq!(about.model.as_deref(), Some("org/m"));
         assert_eq!(about.max_context_tokens, Some(8192));
+        let body = r#"{"data":[{"id":"m"},{"id":"sql","parent":"m"},{"no":"id"}]}"#;
+        assert_eq!(about_from_models(body).adapters, ["sql"]);
     }
 }

@@ -23,6 +23,7 @@
 //! | [`estimate`] | the same without events, from what was sent to the engine | pure |
 //! | [`numbering`] | detects lost and repeated batches of events | pure |
 //! | [`completion`] | the request's body, the answer's events, refusals | pure |
+//! | [`forward`] | requests in the client's own words, and answers in the engine's | pure |
 //! | [`retokenize`] | text into tokens, for engines that return only text | pure |
 //! | [`figures`] | load and configuration, as engines report them | pure |
 //! | `supervisor`, `probe`, `events`, `cache_view`, `link`, `stream`, `http` | the asynchronous shell | |
@@ -38,6 +39,7 @@ pub mod estimate;
 mod events;
 mod extensions;
 pub mod figures;
+pub mod forward;
 mod http;
 mod kind;
 mod link;

@@ -2,23 +2,37 @@
 
 use std::sync::Arc;
 
-use contract::{Clock, GenerateRequest, KvSnapshot, LinkError, TokenStream, WorkerId, error_chain};
+use contract::{
+    Clock, ForwardRequest, GenerateRequest, HashSeed, KvSnapshot, LinkError, TokenId, TokenStream,
+    WorkerId, error_chain,
+};
 use http::{Method, StatusCode};
 use http_client::read;
 use openai::event_reader::Parser;
 use tokio_util::sync::CancellationToken;
-use transport::{LinkFuture, WorkerLink};
+use transport::{Forwarder, LinkFuture, WorkerLink};
 
 use crate::cache_view::CacheView;
 use crate::completion::{self, Answer, CompletionRequest};
 use crate::dialect::Dialect;
+use crate::forward::{self, ForwardedAnswer};
 use crate::http::{HttpError, Limits, Server};
 use crate::retokenize::Tokenize;
 use crate::settings::Timing;
-use crate::stream::HttpChunks;
+use crate::stream::{HttpChunks, Reader};
 
 /// The longest error message that is read from an engine.
 const MOST_ERROR_BYTES: usize = 64 << 10;
+
+/// A request on its way to the engine.
+struct Posted {
+    path: &'static str,
+    body: Vec<u8>,
+    /// What the engine is believed to compute; may be empty if nobody knows.
+    prompt: Vec<TokenId>,
+    /// What a status other than 200 means.
+    refusal: fn(WorkerId, StatusCode, &[u8]) -> LinkError,
+}
 
 #[derive(Debug)]
 pub(crate) struct HttpLink {
@@ -56,19 +70,75 @@ impl HttpLink {
         response.map_err(|error| self.unreachable(&error))
     }
 
+    fn refused(&self, reason: &dyn std::error::Error) -> LinkError {
+        LinkError::Refused {
+            worker: self.worker(),
+            detail: error_chain(reason),
+        }
+    }
+
     async fn start(&self, request: GenerateRequest) -> Result<TokenStream, LinkError> {
-        let worker = self.worker();
         let sent = CompletionRequest::new(self.dialect, &self.model, &request);
-        let CompletionRequest { body, prompt } = sent.map_err(|error| LinkError::Refused {
-            worker,
-            detail: error.to_string(),
-        })?;
-        let pending = self.cache.expect(prompt, request.hash_seed);
+        let CompletionRequest { body, prompt } = sent.map_err(|error| self.refused(&error))?;
+        let posted = Posted {
+            path: completion::PATH,
+            body,
+            prompt,
+            refusal: completion::refusal,
+        };
+        let tokenize = self.tokenize.clone();
+        self.post(&request, posted, |expected| {
+            let answer = Answer::new(&request.limits, request.logprobs, expected, tokenize);
+            Reader::Tokens {
+                events: Parser::default(),
+                answer: Box::new(answer),
+            }
+        })
+        .await
+    }
+
+    async fn start_forwarded(
+        &self,
+        request: &GenerateRequest,
+        forward: &ForwardRequest,
+    ) -> Result<TokenStream, LinkError> {
+        let adapter = forward.adapter.as_deref().unwrap_or_default();
+        let salt = match completion::cache_salt(self.dialect, request.hash_seed) {
+            Ok(salt) => salt,
+            // The engine itself keeps adapters apart, and nothing else is asked for.
+            Err(_) if request.hash_seed == HashSeed::new(adapter, "") => None,
+            Err(error) => return Err(self.refused(&error)),
+        };
+        let body = forward::body(forward, &self.model, salt.as_deref());
+        let posted = Posted {
+            path: forward.path.as_str(),
+            body: body.map_err(|error| self.refused(&error))?,
+            prompt: request.prompt.to_vec(),
+            refusal: completion::forwarded_refusal,
+        };
+        self.post(request, posted, |expected| {
+            Reader::Forwarded(Box::new(ForwardedAnswer::new(
+                forward,
+                &self.model,
+                expected,
+            )))
+        })
+        .await
+    }
+
+    /// Sends a request; `reader` is made of the number of tokens that are expected to be cached.
+    async fn post(
+        &self,
+        request: &GenerateRequest,
+        posted: Posted,
+        reader: impl FnOnce(u32) -> Reader,
+    ) -> Result<TokenStream, LinkError> {
+        let pending = self.cache.expect(posted.prompt, request.hash_seed);
         let sent = self.clock.now();
-        let id = unique_id(&request);
+        let id = unique_id(request);
         let sending = self
             .server
-            .send(Method::POST, completion::PATH, body, Some(&id));
+            .send(Method::POST, posted.path, posted.body, Some(&id));
         let answer = self.wait(sending).await?;
         let status = answer.status();
         if status != StatusCode::OK {
@@ -76,14 +146,12 @@ impl HttpLink {
                 .wait(async { Ok(read(answer, MOST_ERROR_BYTES).await?) })
                 .await
                 .unwrap_or_default();
-            return Err(completion::refusal(worker, status, &message));
+            return Err((posted.refusal)(self.worker(), status, &message));
         }
         let expected = self.cache.expected_tokens(&pending);
-        let tokenize = self.tokenize.clone();
         Ok(TokenStream::from_source(HttpChunks {
             body: answer.into_body(),
-            events: Parser::default(),
-            answer: Answer::new(&request.limits, request.logprobs, expected, tokenize),
+            reader: reader(expected),
             cache: Arc::clone(&self.cache),
             pending,
             clock: self.clock,
@@ -128,6 +196,10 @@ impl WorkerLink for HttpLink {
         Box::pin(self.start(request))
     }
 
+    fn forwarder(&self) -> Option<&dyn Forwarder> {
+        Some(self)
+    }
+
     fn snapshot(&self) -> LinkFuture<'_, KvSnapshot> {
         Box::pin(async {
             if self.gone.is_cancelled() {
@@ -139,5 +211,15 @@ impl WorkerLink for HttpLink {
 
     fn reset_cache(&self) -> LinkFuture<'_, ()> {
         Box::pin(self.reset())
+    }
+}
+
+impl Forwarder for HttpLink {
+    fn forward<'a>(
+        &'a self,
+        request: &'a GenerateRequest,
+        forward: &'a ForwardRequest,
+    ) -> LinkFuture<'a, TokenStream> {
+        Box::pin(self.start_forwarded(request, forward))
     }
 }

@@ -12,6 +12,7 @@ pub(crate) struct AdapterMetrics {
     pub(crate) lost: Counter,
     pub(crate) answers: Counter,
     pub(crate) mismatches: Counter,
+    pub(crate) prompt_mismatches: Counter,
 }
 
 impl AdapterMetrics {
@@ -24,6 +25,7 @@ impl AdapterMetrics {
             lost: counter(&catalog::ENGINES_LOST_TOTAL),
             answers: counter(&catalog::ENGINES_ANSWERS_TOTAL),
             mismatches: counter(&catalog::ENGINES_CACHED_MISMATCHES_TOTAL),
+            prompt_mismatches: counter(&catalog::ENGINES_PROMPT_MISMATCHES_TOTAL),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use contract::GenerateRequest;
 
-use crate::dialect::{CacheEvents, Dialect};
+use crate::dialect::{CacheEvents, Dialect, USUAL_ENDPOINTS};
 use crate::extensions::Extensions;
 
 pub(crate) const DIALECT: Dialect = Dialect {
@@ -18,6 +18,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     events: CacheEvents::None,
     load: None,
     about: None,
+    forwards: USUAL_ENDPOINTS,
     reset_path: None,
 };
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use contract::ForwardPath;
 use http::{Method, StatusCode};
 
 use crate::dialect::{Dialect, Report};
@@ -13,6 +14,8 @@ use crate::http::{HttpError, Limits, Server};
 const MOST_BYTES: usize = 8 << 20;
 const HEALTH: &str = "/health";
 const MODELS: &str = "/v1/models";
+/// In the form of OpenAPI.
+const DESCRIPTION: &str = "/openapi.json";
 
 /// Why an engine counts as unhealthy.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +74,19 @@ impl Probe {
             None => None,
         };
         models.or(own.unwrap_or_default())
+    }
+
+    /// The endpoints to which requests can be forwarded: those that the engine's description of
+    /// itself lists, or those that its kind usually has.
+    pub(crate) async fn forwards(&self) -> Vec<ForwardPath> {
+        let description = Report {
+            paths: &[DESCRIPTION],
+            read: figures::described_paths,
+        };
+        match self.read(&description).await.flatten() {
+            Some(paths) => paths,
+            None => self.dialect.forwards.to_vec(),
+        }
     }
 
     /// The first of a report's documents that is there.

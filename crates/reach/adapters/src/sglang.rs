@@ -3,7 +3,7 @@
 use contract::GenerateRequest;
 use serde_json::Value;
 
-use crate::dialect::{CacheEvents, Dialect, Report};
+use crate::dialect::{CacheEvents, Dialect, Report, USUAL_ENDPOINTS};
 use crate::extensions::Extensions;
 use crate::figures::{About, Load, count, number, sum};
 use crate::wire::msgpack;
@@ -27,6 +27,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
         paths: &["/server_info", "/get_server_info"],
         read: about,
     }),
+    forwards: USUAL_ENDPOINTS,
     reset_path: Some("/flush_cache"),
 };
 

@@ -198,7 +198,10 @@ impl Supervisor {
         let gone = CancellationToken::new();
         let config = self.config(&about);
         let cache = Arc::new(CacheView::new(config, self.metrics.clone(), publisher));
-        let card = self.card(&about, config);
+        let card = WorkerCard {
+            forwards: self.probe.forwards().await,
+            ..self.card(&about, config)
+        };
         let link = HttpLink {
             dialect: self.dialect(),
             model: self.engine_model(&about),
@@ -230,7 +233,7 @@ impl Supervisor {
             warm: true,
             lease: None,
         };
-        self.roster.announce(Change::Joined(member)).await;
+        self.roster.announce(Change::Joined(Box::new(member))).await;
         Ok(session)
     }
 
@@ -395,6 +398,8 @@ impl Supervisor {
             speculation: "none".to_owned(),
             grammars: false,
             logit_bias: false,
+            forwards: Vec::new(),
+            adapters: about.adapters.clone(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use contract::GenerateRequest;
 use serde_json::Value;
 
-use crate::dialect::{CacheEvents, Dialect, Report};
+use crate::dialect::{CacheEvents, Dialect, Report, USUAL_ENDPOINTS};
 use crate::extensions::Extensions;
 use crate::figures::{About, Load, count, number};
 use crate::wire;
@@ -28,6 +28,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
         paths: METRICS,
         read: about,
     }),
+    forwards: USUAL_ENDPOINTS,
     reset_path: None,
 };
 

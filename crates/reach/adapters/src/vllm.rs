@@ -2,7 +2,7 @@
 
 use contract::GenerateRequest;
 
-use crate::dialect::{CacheEvents, Dialect, Report};
+use crate::dialect::{CacheEvents, Dialect, Report, USUAL_ENDPOINTS};
 use crate::extensions::Extensions;
 use crate::figures::{About, Load, count, label, series, sum};
 use crate::wire::msgpack;
@@ -26,6 +26,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
         paths: METRICS,
         read: about,
     }),
+    forwards: USUAL_ENDPOINTS,
     reset_path: Some("/reset_prefix_cache"),
 };
 

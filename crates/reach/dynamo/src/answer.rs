@@ -110,6 +110,7 @@ impl Answer {
             finish,
             // Dynamo's workers do not report it.
             speculation: None,
+            written: None,
         })
     }
 

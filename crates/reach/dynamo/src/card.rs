@@ -98,6 +98,8 @@ pub(crate) fn worker_card(
         .to_owned(),
         grammars: false,
         logit_bias: false,
+        forwards: Vec::new(),
+        adapters: Vec::new(),
     })
 }
 

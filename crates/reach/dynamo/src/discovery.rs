@@ -158,7 +158,7 @@ impl Discovery {
             warm: true,
             lease: None,
         };
-        self.roster.announce(Change::Joined(member)).await;
+        self.roster.announce(Change::Joined(Box::new(member))).await;
     }
 
     async fn leave(&self, worker: WorkerId, workers: &mut Workers) {

@@ -286,7 +286,10 @@ impl ConnectionTask {
             warm: true,
             lease: Some(from_lease(lease)),
         };
-        inner.roster.announce(Change::Joined(member)).await;
+        inner
+            .roster
+            .announce(Change::Joined(Box::new(member)))
+            .await;
         Ok(Session {
             load: loads,
             ..session

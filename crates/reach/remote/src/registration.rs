@@ -124,6 +124,8 @@ pub(crate) mod tests {
                 speculation: "none".to_owned(),
                 grammars: false,
                 logit_bias: false,
+                forwards: Vec::new(),
+                adapters: Vec::new(),
             },
             epoch: 5,
             address: "http://127.0.0.1:7000".to_owned(),

@@ -109,6 +109,8 @@ fn card() -> WorkerCard {
         speculation: "none".to_owned(),
         grammars: false,
         logit_bias: false,
+        forwards: Vec::new(),
+        adapters: Vec::new(),
     }
 }
 
@@ -210,7 +212,7 @@ impl Pair {
 async fn joined(changes: &mut Changes) -> Member {
     let change = tokio::time::timeout(PATIENCE, changes.next()).await;
     match change.expect("a worker joins in time") {
-        Some(Change::Joined(member)) => member,
+        Some(Change::Joined(member)) => *member,
         other => panic!("{other:?}"),
     }
 }

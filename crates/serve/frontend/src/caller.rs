@@ -19,6 +19,7 @@ use crate::admission::Refusal;
 use crate::dispatch::Urgency;
 use crate::error::ApiError;
 use crate::keys::{Key, KeyPermit};
+use crate::metrics::key_asked;
 
 static PRIORITY: HeaderName = HeaderName::from_static("x-request-priority");
 static TIMEOUT: HeaderName = HeaderName::from_static("x-request-timeout-ms");
@@ -71,7 +72,7 @@ impl Caller {
             return Ok(None);
         };
         let entered = key.enter(*limit);
-        app.metrics.key_asked(&key.name, entered.is_ok());
+        key_asked(&app.shared.registry, &key.name, entered.is_ok());
         match entered {
             Ok(permit) => Ok(Some(permit)),
             Err(limit) => Err(Refusal::KeyFull { limit }),

@@ -83,7 +83,7 @@ pub(crate) fn response(exchange: Exchange, wholes: Vec<Whole>) -> Response {
         .answers
         .first()
         .and_then(|answer| answer.extensions(&exchange.extensions, &exchange.record));
-    let model = exchange.app.model.as_str().to_owned();
+    let model = exchange.model.name.as_str().to_owned();
     let Exchange {
         app,
         id,

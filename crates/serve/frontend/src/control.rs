@@ -15,7 +15,7 @@ use bytes::Bytes;
 use contract::{Access, WorkerId};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use router::{Decision, RouterChange, RouterState};
+use router::{Decision, RouterChange, RouterState, WorkerView};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -24,6 +24,7 @@ use tracing::info;
 use crate::App;
 use crate::error::ApiError;
 use crate::fleet_command::{FleetCommand, FleetError};
+use crate::model::ServedModel;
 
 /// A page of decisions ends with the one that reaches this: some milliseconds of writing.
 const PAGE_BYTES: usize = 1 << 20;
@@ -55,25 +56,65 @@ pub fn random_token() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }
 
-pub(crate) async fn router(State(app): State<Arc<App>>) -> Json<RouterState> {
-    Json(app.dispatch.router.mode().state())
+/// Which of several models: all of them, or the first where there can be only one.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ModelQuery {
+    model: Option<String>,
 }
 
+impl ModelQuery {
+    fn one(&self, app: &App) -> Result<Arc<ServedModel>, ApiError> {
+        match &self.model {
+            Some(name) => Ok(app.models.find(name)?.model),
+            None => app.models.first().ok_or_else(ApiError::no_models),
+        }
+    }
+
+    fn all(&self, app: &App) -> Result<Vec<Arc<ServedModel>>, ApiError> {
+        match &self.model {
+            Some(name) => Ok(vec![app.models.find(name)?.model]),
+            None => Ok(app.models.all()),
+        }
+    }
+}
+
+pub(crate) async fn router(
+    State(app): State<Arc<App>>,
+    Query(query): Query<ModelQuery>,
+) -> Result<Json<RouterState>, ApiError> {
+    Ok(Json(query.one(&app)?.dispatch.router.mode().state()))
+}
+
+/// Changes the mode of all models, unless one is named.
 pub(crate) async fn set_router(
     State(app): State<Arc<App>>,
+    Query(query): Query<ModelQuery>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<RouterState>, ApiError> {
     check(&app.access, &headers)?;
     let change: RouterChange =
         serde_json::from_slice(&body).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    Ok(Json(change.apply(&app.dispatch.router)?))
+    let mut states = Vec::new();
+    for model in query.all(&app)? {
+        states.push(change.apply(&model.dispatch.router)?);
+    }
+    let first = states.into_iter().next();
+    Ok(Json(first.ok_or_else(ApiError::no_models)?))
 }
 
-pub(crate) async fn workers(State(app): State<Arc<App>>) -> Json<Value> {
-    let workers = app.dispatch.router.workers();
+/// Each says which model it serves.
+pub(crate) async fn workers(
+    State(app): State<Arc<App>>,
+    Query(query): Query<ModelQuery>,
+) -> Result<Json<Value>, ApiError> {
+    let models = query.all(&app)?;
+    let workers: Vec<WorkerView> = models
+        .iter()
+        .flat_map(|model| model.dispatch.router.workers())
+        .collect();
     let simulated = workers.iter().any(|worker| worker.card.simulated);
-    Json(json!({ "simulated": simulated, "workers": workers }))
+    Ok(Json(json!({ "simulated": simulated, "workers": workers })))
 }
 
 pub(crate) async fn add_worker(
@@ -129,6 +170,8 @@ pub(crate) struct DecisionsQuery {
     #[serde(default = "default_limit")]
     limit: usize,
     before: Option<u64>,
+    /// The first, unless one is named: numbers are a model's own.
+    model: Option<String>,
 }
 
 fn default_limit() -> usize {
@@ -144,9 +187,11 @@ pub(crate) async fn decisions(
         // The parser does not say which; only one of them is usual.
         ApiError::bad_request(error.body_text()).param("limit")
     })?;
+    let named = ModelQuery { model: query.model };
+    let router = named.one(&app)?.dispatch.router.clone();
     let kept = match query.before {
-        None => app.dispatch.router.decisions(query.limit.saturating_add(1)),
-        Some(_) => app.dispatch.router.decisions(usize::MAX),
+        None => router.decisions(query.limit.saturating_add(1)),
+        Some(_) => router.decisions(usize::MAX),
     };
     let older =
         |decision: &&Arc<Decision>| query.before.is_none_or(|before| decision.number < before);
@@ -185,12 +230,15 @@ fn page<'a>(
 /// Forgets every cached block that no running request uses, on every worker.
 pub(crate) async fn reset_prefix_cache(
     State(app): State<Arc<App>>,
+    Query(query): Query<ModelQuery>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, ApiError> {
     check(&app.access, &headers)?;
     let mut reset = Vec::new();
     let mut failed = Vec::new();
-    for (worker, link) in app.dispatch.fleet.links() {
+    let models = query.all(&app)?;
+    let links = models.iter().flat_map(|model| model.dispatch.fleet.links());
+    for (worker, link) in links {
         match link.reset_cache().await {
             Ok(()) => reset.push(worker),
             Err(error) => failed.push(json!({ "worker": worker, "error": error.to_string() })),

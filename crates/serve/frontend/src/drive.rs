@@ -26,8 +26,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use contract::{GenerateRequest, LinkError, RequestId, TokenChunk, TokenId, WorkerId};
-use preprocess::Prepared;
+use contract::{LinkError, TokenChunk, TokenId, WorkerId};
 use router::RouteError;
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep};
@@ -35,7 +34,7 @@ use tracing::debug;
 
 use crate::admission::Permit;
 use crate::dispatch::{Dispatch, DispatchError, Urgency};
-use crate::journey::{Journey, Leg};
+use crate::journey::{Errand, Journey, Leg};
 use crate::keys::KeyPermit;
 use crate::metrics::{ErrorType, Migration, RequestRecord, TokenTimes};
 use crate::reply::{Begun, Reply, ReplyError, ReplySender};
@@ -85,24 +84,12 @@ impl Dispatch {
     /// Sets out to answer a prompt, from now on and whether anyone reads or not.
     pub(crate) fn serve(
         self: &Arc<Self>,
-        id: &RequestId,
-        prepared: Prepared,
+        errand: Errand,
         urgency: Urgency,
         common: &Arc<Common>,
     ) -> Reply {
-        let request = GenerateRequest {
-            id: id.clone(),
-            nonce: uuid::Uuid::new_v4().as_u64_pair().1,
-            prompt: prepared.prompt,
-            answered: Arc::default(),
-            hash_seed: prepared.hash_seed,
-            limits: prepared.limits,
-            sampling: prepared.sampling,
-            logprobs: prepared.logprobs,
-            grammar: prepared.grammar,
-        };
-        let prompt_tokens = request.prompt.len() as u32;
-        let journey = Journey::new(Arc::clone(self), request, urgency);
+        let prompt_tokens = errand.request.prompt.len() as u32;
+        let journey = Journey::new(Arc::clone(self), errand, urgency);
         Reply::driven(
             &self.tasks.tracker,
             prompt_tokens,
@@ -214,6 +201,7 @@ impl Drive {
         });
         let prompt_tokens = self.journey.request().prompt.len() as u32;
         self.common.record.prompt(prompt_tokens, leg.first.started);
+        self.journey.begun();
         self.watch.heard();
     }
 
@@ -265,9 +253,13 @@ impl Drive {
     }
 
     fn record_chunk(&mut self, chunk: &TokenChunk, leg: &mut Leg, begins: bool) {
-        let tokens = chunk.tokens.len() as u32;
+        let tokens = chunk.count();
         self.watch.heard();
-        let now = self.common.record.tokens(&mut self.times, tokens);
+        let record = &self.common.record;
+        let now = match chunk.is_whole_answer() && begins {
+            true => record.whole_answer(tokens),
+            false => record.tokens(&mut self.times, tokens),
+        };
         if chunk.finish.is_none() {
             self.answered.extend_from_slice(&chunk.tokens);
         }

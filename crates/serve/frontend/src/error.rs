@@ -38,6 +38,14 @@ pub(crate) struct ApiError {
     counted: Option<ErrorType>,
 }
 
+/// What of a request is not done here, though it may be sound: the name of the field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unmet<'a> {
+    Unsupported(&'a str),
+    /// Nobody here knows the field.
+    Unknown(&'a str),
+}
+
 /// Without the message: it may quote what a user wrote, and this is what logs show.
 impl fmt::Debug for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,9 +119,14 @@ impl ApiError {
             .retry_after(RETRY_SOON)
     }
 
-    pub(crate) fn unknown_model(asked: &str, served: &str) -> Self {
+    pub(crate) fn unknown_model(asked: &str, served: &[String]) -> Self {
         let asked = abridged(asked);
-        let message = format!("The model `{asked}` does not exist. This server serves `{served}`.");
+        let served: Vec<String> = served.iter().map(|name| format!("`{name}`")).collect();
+        let served = match &served[..] {
+            [] => "no model now".to_owned(),
+            served => served.join(", "),
+        };
+        let message = format!("The model `{asked}` does not exist. This server serves {served}.");
         Self::new(StatusCode::NOT_FOUND, message)
             .param("model")
             .code("model_not_found")
@@ -125,6 +138,49 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, message)
             .param(param)
             .code("unsupported_parameter")
+    }
+
+    /// Whether the request might be served by someone who can do more.
+    pub(crate) fn unmet(&self) -> Option<Unmet<'_>> {
+        let param = self.param.as_deref()?;
+        match self.code? {
+            "unsupported_value" | "unsupported_parameter" => Some(Unmet::Unsupported(param)),
+            "unknown_parameter" => Some(Unmet::Unknown(param)),
+            _ => None,
+        }
+    }
+
+    /// A field that only we could honour, in a request that an engine's own server answers.
+    pub(crate) fn not_forwardable(param: &str, needed: &str) -> Self {
+        let message = format!(
+            "`{param}` cannot be combined with `{needed}`, for which the engine's own server writes \
+             the answer: the header `x-homing-worker` and `GET /decisions` say the same."
+        );
+        Self::bad_request(message)
+            .param(param)
+            .code("unsupported_parameter")
+    }
+
+    pub(crate) fn no_models() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "No model is served now.").code("no_model")
+    }
+
+    /// An adapter that no worker can switch to for this request.
+    pub(crate) fn adapter_not_served(name: &str) -> Self {
+        let name = abridged(name);
+        let message = format!(
+            "The adapter `{name}` is served only where every worker of its model is an engine \
+             with a server of its own, and by the endpoints of that server."
+        );
+        Self::bad_request(message)
+            .param("model")
+            .code("unsupported_value")
+    }
+
+    /// An endpoint that only engines with a server of their own have.
+    pub(crate) fn no_endpoint(path: &str) -> Self {
+        let message = format!("The engines of this model's workers do not serve {path}.");
+        Self::new(StatusCode::NOT_FOUND, message).code("unknown_path")
     }
 
     pub(crate) fn unauthorized() -> Self {

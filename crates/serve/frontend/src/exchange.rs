@@ -4,16 +4,22 @@
 
 use std::sync::Arc;
 
+use contract::RequestId;
 use openai::{Extensions, GenerationOptions, Usage};
 
 use crate::App;
 use crate::answer::{Answer, answer_id};
+use crate::caller::Caller;
+use crate::drive::Permits;
+use crate::intake::Claim;
 use crate::metrics::RequestRecord;
+use crate::model::ServedModel;
 use crate::shape::Shape;
 
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) app: Arc<App>,
+    pub(crate) model: Arc<ServedModel>,
     pub(crate) shape: Shape,
     pub(crate) record: Arc<RequestRecord>,
     pub(crate) answers: Vec<Answer>,
@@ -28,6 +34,17 @@ pub(crate) struct Exchange {
     pub(crate) created: u64,
 }
 
+/// What a request holds from its admission on.
+#[derive(Debug)]
+pub(crate) struct Holding {
+    pub(crate) id: RequestId,
+    pub(crate) model: Arc<ServedModel>,
+    pub(crate) caller: Caller,
+    /// On the memory of its body.
+    pub(crate) claim: Claim,
+    pub(crate) permits: Permits,
+}
+
 /// What the walk to the workers yields.
 pub(crate) struct Served {
     pub(crate) options: GenerationOptions,
@@ -37,11 +54,17 @@ pub(crate) struct Served {
 }
 
 impl Exchange {
-    pub(crate) fn new(app: Arc<App>, record: Arc<RequestRecord>, served: Served) -> Self {
+    pub(crate) fn new(
+        app: Arc<App>,
+        model: Arc<ServedModel>,
+        record: Arc<RequestRecord>,
+        served: Served,
+    ) -> Self {
         Self {
             created: app.unix_now(),
             id: answer_id(served.shape.id_prefix()),
             app,
+            model,
             shape: served.shape,
             record,
             answers: served.answers,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use contract::{FeedMessage, FrontendId, FrontendLoad, WorkerId};
+use contract::{FeedMessage, ForwardPath, FrontendId, FrontendLoad, WorkerCard, WorkerId};
 use parking_lot::RwLock;
 use router::{Observed, Router};
 use tasks::Tasks;
@@ -32,6 +32,7 @@ struct Contact {
     /// It has announced that it is leaving.
     draining: bool,
     abilities: Abilities,
+    adapters: Vec<String>,
 }
 
 /// What not every engine can do.
@@ -40,6 +41,35 @@ pub(crate) struct Abilities {
     pub(crate) logprobs: bool,
     pub(crate) grammars: bool,
     pub(crate) logit_bias: bool,
+    /// Endpoints of the engine's own server, a bit for each.
+    forwards: u16,
+}
+
+impl Abilities {
+    fn of(card: &WorkerCard) -> Self {
+        let bit = |path: &ForwardPath| 1 << *path as u16;
+        Self {
+            logprobs: card.logprobs,
+            grammars: card.grammars,
+            logit_bias: card.logit_bias,
+            forwards: card.forwards.iter().map(bit).fold(0, |all, one| all | one),
+        }
+    }
+
+    /// What both can do.
+    fn and(self, other: Self) -> Self {
+        Self {
+            logprobs: self.logprobs && other.logprobs,
+            grammars: self.grammars && other.grammars,
+            logit_bias: self.logit_bias && other.logit_bias,
+            forwards: self.forwards & other.forwards,
+        }
+    }
+
+    /// Whether requests for that endpoint can be sent to the engine's own server.
+    pub(crate) fn forwards(self, path: ForwardPath) -> bool {
+        self.forwards & (1 << path as u16) != 0
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -76,13 +106,29 @@ impl Fleet {
 
     /// What every worker can do, whichever a request goes to.
     pub(crate) fn abilities(&self) -> Abilities {
+        let everything = Abilities {
+            logprobs: true,
+            grammars: true,
+            logit_bias: true,
+            forwards: u16::MAX,
+        };
         let contacts = self.contacts.read();
-        let all = |can: fn(&Abilities) -> bool| contacts.values().all(|one| can(&one.abilities));
-        Abilities {
-            logprobs: all(|can| can.logprobs),
-            grammars: all(|can| can.grammars),
-            logit_bias: all(|can| can.logit_bias),
+        let abilities = contacts.values().map(|contact| contact.abilities);
+        abilities.fold(everything, Abilities::and)
+    }
+
+    /// The workers that do not have an adapter loaded, if any other has.
+    pub(crate) fn without_adapter(&self, name: &str) -> Vec<WorkerId> {
+        let contacts = self.contacts.read();
+        let has = |contact: &Contact| contact.adapters.iter().any(|one| one == name);
+        if !contacts
+            .values()
+            .any(|contact| has(contact) && !contact.draining)
+        {
+            return Vec::new();
         }
+        let lacking = contacts.iter().filter(|(_, contact)| !has(contact));
+        lacking.map(|(worker, _)| *worker).collect()
     }
 
     /// All links in the order of their workers' ids.
@@ -100,7 +146,7 @@ impl Fleet {
     pub(crate) async fn follow(self, mut changes: Changes, tasks: Tasks) {
         while let Some(Some(change)) = tasks.stop.run_until_cancelled(changes.next()).await {
             match change {
-                Change::Joined(member) => self.joined(member, &tasks),
+                Change::Joined(member) => self.joined(*member, &tasks),
                 Change::Draining(worker) => self.draining(worker),
                 Change::Left(worker) => {
                     info!(%worker, "worker left");
@@ -161,11 +207,8 @@ impl Fleet {
         let contact = Contact {
             link: Arc::clone(&link),
             draining: false,
-            abilities: Abilities {
-                logprobs: card.logprobs,
-                grammars: card.grammars,
-                logit_bias: card.logit_bias,
-            },
+            abilities: Abilities::of(&card),
+            adapters: card.adapters.clone(),
         };
         self.contacts.write().insert(worker, contact);
         let pump = Pump {
@@ -328,6 +371,8 @@ mod tests {
             speculation: "none".to_owned(),
             grammars: false,
             logit_bias: false,
+            forwards: Vec::new(),
+            adapters: Vec::new(),
         }
     }
 

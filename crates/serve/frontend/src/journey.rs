@@ -9,18 +9,22 @@
 //!
 //! A journey does not care how much of the answer the client already has: a new request and one
 //! that continues after a worker broke off take the same way, and the next worker gets the
-//! tokens that it need not generate again. Failures that the request may have
+//! tokens that it need not generate again. Only an answer in an engine's own words ends with its
+//! worker. Failures that the request may have
 //! caused are counted over the whole journey, so one that kills its workers ends; workers that
 //! were lost before they took it are not, since a fleet can lose many at once.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::BlockHash;
-use contract::{GenerateRequest, LinkError, TokenChunk, TokenId, TokenStream, WorkerId};
-use router::{Placement, RouteError, RouteQuery};
+use bytes::Bytes;
+use contract::{
+    BlockHash, ForwardRequest, GenerateRequest, LinkError, TokenChunk, TokenId, TokenStream,
+    WorkerId,
+};
+use router::{Excluded, Handling, Placement, RouteError, RouteQuery, WhyNot};
 use smallvec::SmallVec;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use crate::dispatch::{Dispatch, DispatchError, Urgency};
 use crate::metrics::{Migration, Stage};
@@ -31,11 +35,27 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// that stood still is often over by then.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What a request sets out with.
+#[derive(Debug)]
+pub(crate) struct Errand {
+    pub(crate) request: GenerateRequest,
+    /// For the decision's record.
+    pub(crate) handling: Handling,
+    /// In the client's own words, for the engine's own server.
+    pub(crate) forward: Option<ForwardRequest>,
+}
+
+/// How long an engine's own server may take for an answer in one piece. One that is gone is noticed
+/// by its health long before.
+const WHOLE_ANSWER: Duration = Duration::from_secs(3600);
+
 /// A request, and where it has been.
 #[derive(Debug)]
 pub(crate) struct Journey {
     dispatch: Arc<Dispatch>,
     request: GenerateRequest,
+    handling: Handling,
+    forward: Option<ForwardRequest>,
     /// Of the prompt and of what has been answered.
     chain: Vec<BlockHash>,
     urgency: Urgency,
@@ -60,11 +80,13 @@ pub(crate) struct Leg {
 }
 
 impl Journey {
-    pub(crate) fn new(dispatch: Arc<Dispatch>, request: GenerateRequest, urgency: Urgency) -> Self {
+    pub(crate) fn new(dispatch: Arc<Dispatch>, errand: Errand, urgency: Urgency) -> Self {
         let mut journey = Self {
             chain: Vec::new(),
             dispatch,
-            request,
+            request: errand.request,
+            handling: errand.handling,
+            forward: errand.forward,
             urgency,
             failed: SmallVec::new(),
             failures: 0,
@@ -80,12 +102,20 @@ impl Journey {
         &self.request
     }
 
+    /// The client has a part of the answer. An engine's own words cannot be continued by another,
+    /// so that they need not be kept.
+    pub(crate) fn begun(&mut self) {
+        if let Some(forward) = &mut self.forward {
+            forward.body = Bytes::new();
+        }
+    }
+
     /// Records that the worker broke off after the client got these tokens. Returns whether the
     /// request should continue on another worker, which then gets these tokens.
     pub(crate) fn broke_off(&mut self, error: &LinkError, answered: &[TokenId]) -> bool {
         warn!(request = %self.request.id, %error, tokens = answered.len(), "worker broke off");
         self.record_failure(error);
-        if self.is_over(error) {
+        if self.is_over(error) || self.forward.is_some() {
             return false;
         }
         self.request.answered = answered.into();
@@ -114,7 +144,11 @@ impl Journey {
                 Ok(leg) => return Ok(leg),
                 Err(error) => error,
             };
-            warn!(request = %self.request.id, %error, "worker failed before its first token");
+            let request = &self.request.id;
+            match error.is_of_request() {
+                true => debug!(%request, %error, "request refused by its worker"),
+                false => warn!(%request, %error, "worker failed before its first token"),
+            }
             self.record_failure(&error);
             if self.is_over(&error) {
                 return Err(self.given_up(error));
@@ -180,11 +214,19 @@ impl Journey {
             ..
         } = &*self.dispatch;
         let began = clock.now();
+        let adapter = self.forward.as_ref().and_then(|one| one.adapter.as_deref());
+        let lacking = adapter.map(|name| self.dispatch.fleet.without_adapter(name));
+        let lacking = lacking.into_iter().flatten().map(|worker| Excluded {
+            worker,
+            why: WhyNot::NoAdapter,
+        });
+        let failed = self.failed.iter().copied().map(Excluded::tried);
+        let excluded: SmallVec<[Excluded; 4]> = failed.chain(lacking).collect();
         let query = RouteQuery {
             request: self.request.id.clone(),
             prompt_tokens: (self.request.prompt.len() + self.request.answered.len()) as u32,
             chain: &self.chain,
-            excluded: &self.failed,
+            excluded: &excluded,
             identity: self.urgency.identity,
             priority: self.urgency.priority,
             deadline: self.urgency.patience.map(|patience| began + patience),
@@ -202,6 +244,9 @@ impl Journey {
 
     /// Hands the request to the chosen worker and waits for its first chunk.
     async fn start(&self, mut placement: Placement) -> Result<Leg, LinkError> {
+        if self.handling != Handling::default() {
+            placement.handled(&self.handling);
+        }
         let answered = self.dispatch(&placement).await;
         let (stream, first) = match answered {
             Ok(answered) => answered,
@@ -211,7 +256,11 @@ impl Journey {
             }
         };
         let cached_tokens = first.started.map_or(0, |started| started.cached_tokens);
-        placement.first_token(cached_tokens, self.dispatch.clock.now());
+        let now = self.dispatch.clock.now();
+        match first.is_whole_answer() {
+            true => placement.whole_answer(cached_tokens, now),
+            false => placement.first_token(cached_tokens, now),
+        }
         Ok(Leg {
             placement,
             first,
@@ -234,15 +283,28 @@ impl Journey {
         let link = fleet.link(worker).ok_or(LinkError::Lost { worker })?;
         let began = clock.now();
         let started = async {
-            let stream = link.generate(self.request.clone()).await?;
+            let stream = match &self.forward {
+                None => link.generate(self.request.clone()).await?,
+                Some(forward) => {
+                    let forwarder = link.forwarder().ok_or_else(|| LinkError::Refused {
+                        worker,
+                        detail: "its engine has no server of its own".to_owned(),
+                    })?;
+                    forwarder.forward(&self.request, forward).await?
+                }
+            };
             metrics.stage(Stage::Dispatch, clock.now() - began);
             Ok(stream)
         };
+        let patience = match &self.forward {
+            // Nothing comes before the last token.
+            Some(forward) if !forward.stream => limits.faults.first_token_timeout.max(WHOLE_ANSWER),
+            Some(_) | None => limits.faults.first_token_timeout,
+        };
         let silent = |_| LinkError::Stalled {
             worker,
-            quiet: limits.faults.first_token_timeout,
+            quiet: patience,
         };
-        let patience = limits.faults.first_token_timeout;
         let mut stream = tokio::time::timeout(patience, started)
             .await
             .map_err(silent)??;

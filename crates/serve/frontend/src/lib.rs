@@ -8,7 +8,9 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | [`model`] | the served models, and what each has for itself |
 //! | [`respond`] | one HTTP request's walk, the same for chat and completions |
+//! | [`asked`], [`way`] | what a request asks, and who answers it |
 //! | [`exchange`] | a request that is being answered, and what it holds |
 //! | [`caller`], [`keys`] | who sends a request, and what they are allowed to do |
 //! | [`dispatch`] | what requests are dispatched with: router, workers, limits |
@@ -17,6 +19,7 @@
 //! | [`journey`] | a request's way over the workers: which, and which next if one fails |
 //! | [`answer`] | chunks become text; stop strings end an answer |
 //! | [`stream`], [`collect`] | the two ways to send text |
+//! | [`forward`] | requests that an engine's own server answers |
 //! | [`fleet`] | follows membership, pumps feeds into the router |
 //! | [`admission`] | the door |
 //! | [`intake`] | reads bodies and works on them, within limits |
@@ -32,6 +35,7 @@
 
 mod admission;
 mod answer;
+mod asked;
 mod caller;
 mod collect;
 mod control;
@@ -41,12 +45,15 @@ mod error;
 mod exchange;
 mod fleet;
 mod fleet_command;
+mod forward;
+mod headers;
 mod intake;
 mod journey;
 mod keys;
 mod listen;
 mod logprobs;
 mod metrics;
+mod model;
 mod reply;
 mod respond;
 mod routing;
@@ -54,6 +61,7 @@ mod service;
 mod shape;
 mod slow_reader;
 mod stream;
+mod way;
 
 #[cfg(test)]
 mod tests;
@@ -61,15 +69,12 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{BlockFormat, Clock, FrontendId, ModelName};
+use contract::{Clock, FrontendId, ModelName};
 use openai::responses::ResponseStore;
 use parking_lot::Mutex;
-use preprocess::Preprocessor;
-use router::Router;
 use tasks::Tasks;
 use telemetry::Registry;
 use tokio::sync::mpsc;
-use transport::Changes;
 
 pub use contract::Access;
 pub use openai::UnknownFields;
@@ -77,14 +82,14 @@ pub use openai::responses::StoreLimits;
 
 pub use crate::control::random_token;
 pub use crate::fleet_command::{FleetCommand, FleetError};
+pub use crate::forward::{ForwardMode, ForwardPolicy};
 pub use crate::keys::{ApiKeys, KeyFileError, KeyRing};
 pub use crate::listen::{Connections, Listening, serve};
+pub use crate::model::ModelParts;
 
 use crate::admission::Admission;
-use crate::dispatch::{Dispatch, Limits};
-use crate::fleet::Fleet;
 use crate::intake::Intake;
-use crate::metrics::FrontendMetrics;
+use crate::model::{Models, ServedModel, Shared};
 
 /// Limits and access.
 #[derive(Clone, Debug)]
@@ -101,6 +106,8 @@ pub struct FrontendConfig {
     pub trust_priority: bool,
     /// What happens to fields of a request that nobody knows.
     pub unknown_fields: UnknownFields,
+    /// What goes to the server of a worker's own engine, where it has one.
+    pub forward: ForwardPolicy,
     /// Whether what changes with every request at the head of a well-known agent's system prompt
     /// is removed.
     pub normalize_agents: bool,
@@ -109,8 +116,6 @@ pub struct FrontendConfig {
     pub access: Access,
     /// If set, every request for an answer must carry one of these keys.
     pub api_keys: Option<KeyRing>,
-    /// The same as the workers'.
-    pub blocks: BlockFormat,
     pub faults: FaultLimits,
     /// An answer whose client is further behind is given up.
     pub slow_reader_timeout: Duration,
@@ -136,12 +141,9 @@ impl Default for FaultLimits {
     }
 }
 
-/// What the frontend is made of.
+/// What the frontend is made of, besides its models.
 #[derive(Debug)]
 pub struct Parts {
-    pub model: ModelName,
-    pub preprocessor: Preprocessor,
-    pub router: Router,
     pub registry: Registry,
     pub clock: Clock,
     /// Distinguishes this frontend from others of the same workers.
@@ -153,12 +155,9 @@ pub struct Parts {
 /// The shared state of all handlers.
 #[derive(Debug)]
 struct App {
-    model: ModelName,
-    preprocessor: Preprocessor,
-    dispatch: Arc<Dispatch>,
+    models: Models,
+    shared: Shared,
     admission: Arc<Admission>,
-    metrics: Arc<FrontendMetrics>,
-    registry: Registry,
     clock: Clock,
     access: Access,
     api_keys: Option<KeyRing>,
@@ -166,6 +165,7 @@ struct App {
     max_queue_wait: Option<Duration>,
     trust_priority: bool,
     unknown_fields: UnknownFields,
+    forward: ForwardPolicy,
     normalize_agents: bool,
     responses: Mutex<ResponseStore>,
     fleet_commands: Option<mpsc::Sender<FleetCommand>>,
@@ -174,11 +174,6 @@ struct App {
 impl App {
     fn unix_now(&self) -> u64 {
         self.clock.unix(self.clock.now()).as_secs()
-    }
-
-    /// Whether any worker is a simulation.
-    fn simulated(&self) -> bool {
-        self.dispatch.fleet.simulated()
     }
 }
 
@@ -189,32 +184,14 @@ pub struct Frontend {
 }
 
 impl Frontend {
-    /// Starts to follow `changes` on `tasks`; stops following when they are stopped.
-    pub fn start(config: FrontendConfig, parts: Parts, changes: Changes, tasks: &Tasks) -> Self {
-        let metrics = FrontendMetrics::new(&parts.registry, parts.clock, &parts.model);
-        let fleet = Fleet::new(parts.router.clone(), Arc::clone(&metrics), parts.id);
-        tasks.spawn(fleet.clone().tell_loads(tasks.stop.clone()));
-        tasks.spawn(fleet.clone().follow(changes, tasks.clone()));
-        let dispatch = Arc::new(Dispatch {
-            router: parts.router,
-            fleet,
-            metrics: Arc::clone(&metrics),
-            clock: parts.clock,
-            tasks: tasks.clone(),
-            limits: Limits {
-                faults: config.faults,
-                reader_lag: config.slow_reader_timeout,
-                blocks: config.blocks,
-            },
-        });
+    /// Serves no model yet.
+    pub fn new(config: FrontendConfig, parts: Parts) -> Self {
+        let shared = Shared::new(&config, parts.registry, parts.clock, parts.id);
         Self {
             app: Arc::new(App {
-                model: parts.model,
-                preprocessor: parts.preprocessor,
-                dispatch,
+                models: Models::default(),
+                shared,
                 admission: Admission::new(config.max_requests),
-                metrics,
-                registry: parts.registry,
                 clock: parts.clock,
                 access: config.access,
                 api_keys: config.api_keys,
@@ -222,11 +199,24 @@ impl Frontend {
                 max_queue_wait: config.max_queue_wait,
                 trust_priority: config.trust_priority,
                 unknown_fields: config.unknown_fields,
+                forward: config.forward,
                 normalize_agents: config.normalize_agents,
                 responses: Mutex::new(ResponseStore::new(config.stored_responses)),
                 fleet_commands: parts.fleet_commands,
             }),
         }
+    }
+
+    /// Serves a model, in place of the one of the same name. Follows its workers on `tasks`, and
+    /// stops following when they are stopped.
+    pub fn serve_model(&self, parts: ModelParts, tasks: &Tasks) {
+        let model = ServedModel::start(parts, &self.app.shared, tasks);
+        self.app.models.insert(model);
+    }
+
+    /// Requests for the model are refused from now on; those that are being answered are not.
+    pub fn retire_model(&self, name: &ModelName) {
+        self.app.models.remove(name);
     }
 
     /// The routes, for a listener or for a test.

@@ -74,16 +74,14 @@ impl Gathered {
         tokenizer: &Arc<Tokenizer>,
         echoed: Option<Arc<[TokenId]>>,
     ) -> Self {
-        let lists = match endpoint {
-            Endpoint::Chat | Endpoint::Responses | Endpoint::Messages => {
-                Lists::Chat(ChatLogprobs::default())
-            }
-            Endpoint::Completions => Lists::Completion(Box::new(Completion {
+        let lists = match endpoint == Endpoint::Completions {
+            true => Lists::Completion(Box::new(Completion {
                 lists: CompletionLogprobs::default(),
                 echoed,
                 text: Detokenizer::new(Arc::clone(tokenizer)),
                 characters: 0,
             })),
+            false => Lists::Chat(ChatLogprobs::default()),
         };
         Self {
             tokenizer: Arc::clone(tokenizer),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use contract::{Clock, ModelName, Moment, Started, WorkerCard};
+use contract::{Clock, ForwardPath, ModelName, Moment, Started, WorkerCard};
 use preprocess::CacheStats;
 use telemetry::{Counter, Gauge, Histogram, Metric, Registry, Summary, catalog};
 
@@ -36,6 +36,10 @@ pub(crate) enum Endpoint {
     Completions,
     Responses,
     Messages,
+    Embeddings,
+    Rerank,
+    Tokenize,
+    Detokenize,
 }
 
 impl Endpoint {
@@ -45,6 +49,26 @@ impl Endpoint {
             Self::Completions => "completions",
             Self::Responses => "responses",
             Self::Messages => "anthropic_messages",
+            Self::Embeddings => "embeddings",
+            Self::Rerank => "rerank",
+            Self::Tokenize => "tokenize",
+            Self::Detokenize => "detokenize",
+        }
+    }
+}
+
+impl Endpoint {
+    /// The endpoint of an engine's own server that answers the same.
+    pub(crate) fn engine_path(self) -> ForwardPath {
+        match self {
+            Self::Chat => ForwardPath::ChatCompletions,
+            Self::Completions => ForwardPath::Completions,
+            Self::Responses => ForwardPath::Responses,
+            Self::Messages => ForwardPath::Messages,
+            Self::Embeddings => ForwardPath::Embeddings,
+            Self::Rerank => ForwardPath::Rerank,
+            Self::Tokenize => ForwardPath::Tokenize,
+            Self::Detokenize => ForwardPath::Detokenize,
         }
     }
 }
@@ -223,15 +247,6 @@ impl FrontendMetrics {
         );
     }
 
-    /// A request came with the key of that name.
-    pub(crate) fn key_asked(&self, name: &str, admitted: bool) {
-        let outcome = if admitted { "admitted" } else { "limited" };
-        let labels = [name, outcome];
-        self.registry
-            .counter(&catalog::FRONTEND_KEY_REQUESTS_TOTAL, &labels)
-            .inc();
-    }
-
     fn count(&self, endpoint: Endpoint, streaming: bool, error: Option<ErrorType>) {
         let request_type = if streaming { "stream" } else { "unary" };
         let (status, error_type) = match error {
@@ -251,17 +266,26 @@ impl FrontendMetrics {
     }
 }
 
+/// A request came with the key of that name.
+pub(crate) fn key_asked(registry: &Registry, name: &str, admitted: bool) {
+    let outcome = if admitted { "admitted" } else { "limited" };
+    registry
+        .counter(&catalog::FRONTEND_KEY_REQUESTS_TOTAL, &[name, outcome])
+        .inc();
+}
+
 /// Follows a request from its first byte until it is known what it asks, so that one that
 /// goes away meanwhile is counted.
 #[derive(Debug)]
-pub(crate) struct Arrival<'a> {
-    metrics: &'a FrontendMetrics,
+pub(crate) struct Arrival {
+    /// Those of the first model, until it is known which is asked for; none if none is served.
+    pub(crate) metrics: Option<Arc<FrontendMetrics>>,
     endpoint: Endpoint,
     settled: bool,
 }
 
-impl<'a> Arrival<'a> {
-    pub(crate) fn begin(metrics: &'a FrontendMetrics, endpoint: Endpoint) -> Self {
+impl Arrival {
+    pub(crate) fn begin(metrics: Option<Arc<FrontendMetrics>>, endpoint: Endpoint) -> Self {
         Self {
             metrics,
             endpoint,
@@ -276,21 +300,22 @@ impl<'a> Arrival<'a> {
 
     pub(crate) fn refused(mut self, streaming: bool, error: ErrorType) {
         self.settled = true;
+        self.count(streaming, error);
+    }
+
+    fn count(&self, streaming: bool, error: ErrorType) {
+        let Some(metrics) = &self.metrics else { return };
         if error == ErrorType::Cancelled {
-            self.metrics.disconnected.add(1.0);
+            metrics.disconnected.add(1.0);
         }
-        self.metrics.count(self.endpoint, streaming, Some(error));
+        metrics.count(self.endpoint, streaming, Some(error));
     }
 }
 
-impl Drop for Arrival<'_> {
+impl Drop for Arrival {
     fn drop(&mut self) {
         if !self.settled {
-            let error = ErrorType::of_unfinished();
-            if error == ErrorType::Cancelled {
-                self.metrics.disconnected.add(1.0);
-            }
-            self.metrics.count(self.endpoint, false, Some(error));
+            self.count(false, ErrorType::of_unfinished());
         }
     }
 }
@@ -381,6 +406,14 @@ impl RequestRecord {
             .fetch_add(u64::from(count), Ordering::Relaxed);
         self.metrics.output_tokens.add(u64::from(count));
         now
+    }
+
+    /// An answer of so many tokens has come in one piece: when they came is not known.
+    pub(crate) fn whole_answer(&self, tokens: u32) -> Moment {
+        self.output_tokens
+            .fetch_add(u64::from(tokens), Ordering::Relaxed);
+        self.metrics.output_tokens.add(u64::from(tokens));
+        self.metrics.clock.now()
     }
 
     /// One of the request's answers has all its tokens, or will get no more.

@@ -7,8 +7,9 @@
 //!
 //! # Guarantees
 //!
-//! - **Bounded in memory** by the request's `max_tokens`, at a few bytes per token: what a
-//!   client leaves unread is joined into fewer chunks.
+//! - **Bounded in memory** by the request's `max_tokens`, at a few bytes per token, or at the
+//!   length of an event where the engine writes the answer: what a client leaves unread is
+//!   joined into fewer chunks.
 //! - **Bounded in time**: a chunk that nobody takes for longer than the client may lag ends
 //!   the answer, over HTTP/1.1 and HTTP/2 alike, whatever the client does with its windows.
 //! - Dropping the [`Reply`] ends its driver and so cancels the request.
@@ -167,12 +168,21 @@ fn join(chunk: &mut TokenChunk, later: TokenChunk) {
         started,
         finish,
         speculation,
+        written,
     } = later;
     chunk.tokens.extend(tokens);
     chunk.logprobs.extend(logprobs);
     chunk.started = started.or(chunk.started);
     chunk.finish = finish;
     chunk.speculation = speculation.or(chunk.speculation);
+    chunk.written = match (chunk.written.take(), written) {
+        (Some(mut before), Some(after)) => {
+            before.bytes.extend_from_slice(&after.bytes);
+            before.tokens += after.tokens;
+            Some(before)
+        }
+        (before, after) => before.or(after),
+    };
 }
 
 /// The client's end of an answer, and what is known of it so far. Dropping it cancels the
@@ -265,7 +275,7 @@ impl Reply {
     }
 
     fn record_chunk(&mut self, chunk: &TokenChunk) {
-        self.output_tokens += chunk.tokens.len() as u32;
+        self.output_tokens += chunk.count();
         self.speculation.add(chunk.speculation.unwrap_or_default());
         if let Some(started) = chunk.started {
             self.cached_tokens = started.cached_tokens;

@@ -7,140 +7,27 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use contract::{Moment, RequestId};
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use contract::{GenerateRequest, Moment, RequestId};
+use http::{HeaderMap, HeaderValue, header};
+use openai::messages;
 use openai::messages::CountTokensResponse;
-use openai::{ChatRequest, CompletionRequest, GenerationOptions, Prompt, messages, responses};
-use preprocess::{Prepared, Preprocessor};
+use preprocess::Prepared;
+use router::Handling;
 use tracing::debug;
 
 use crate::App;
 use crate::answer::{Answer, answer_id, one_begins};
+use crate::asked::{AnyRequest, ReadBody, Ready};
 use crate::caller::Caller;
-use crate::drive::{Common, Permits, Siblings};
+use crate::drive::{Common, Siblings};
 use crate::error::ApiError;
-use crate::exchange::{Exchange, Served};
-use crate::fleet::Abilities;
-use crate::intake::Claim;
+use crate::exchange::{Exchange, Holding, Served};
+use crate::headers::{NORMALIZED, REQUEST_ID, SIMULATED, WORKER};
+use crate::journey::Errand;
 use crate::logprobs::Gathered;
 use crate::metrics::{Arrival, Endpoint, RequestRecord, Stage};
-use crate::shape::{Responded, Shape};
-use crate::{collect, stream};
-
-pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-static WORKER: HeaderName = HeaderName::from_static("x-homing-worker");
-/// What was removed from a request so that its prefix stays the same.
-static NORMALIZED: HeaderName = HeaderName::from_static("x-homing-normalized");
-static SIMULATED: HeaderName = HeaderName::from_static("x-homing-simulated");
-
-/// A request of any of the APIs.
-struct AnyRequest {
-    asked: Asked,
-    shape: Shape,
-}
-
-enum Asked {
-    Chat(Box<ChatRequest>),
-    Completion(Box<CompletionRequest>),
-}
-
-impl AnyRequest {
-    /// `owner` is whose stored conversations it may continue.
-    fn parse(app: &App, endpoint: Endpoint, body: &[u8], owner: &str) -> Result<Self, ApiError> {
-        let unknown = app.unknown_fields;
-        let chat = |chat| Asked::Chat(Box::new(chat));
-        Ok(match endpoint {
-            Endpoint::Chat => Self {
-                asked: chat(ChatRequest::parse(body, unknown)?),
-                shape: Shape::Chat,
-            },
-            Endpoint::Completions => Self {
-                asked: Asked::Completion(Box::new(CompletionRequest::parse(body, unknown)?)),
-                shape: Shape::Completions,
-            },
-            Endpoint::Responses => {
-                let request = responses::parse(body, unknown)?;
-                let earlier = match request.previous_response_id() {
-                    None => Vec::new(),
-                    Some(id) => {
-                        let known = app.responses.lock().conversation(owner, id);
-                        known.ok_or_else(|| ApiError::unknown_response(id))?
-                    }
-                };
-                let turn = request.with_history(earlier);
-                Self {
-                    asked: chat(turn.chat),
-                    shape: Shape::Responses(Box::new(Responded {
-                        echo: turn.echo,
-                        owner: owner.to_owned(),
-                        added: turn.added,
-                    })),
-                }
-            }
-            Endpoint::Messages => {
-                let request = messages::parse(body, unknown, app.normalize_agents)?;
-                Self {
-                    asked: chat(request.chat),
-                    shape: Shape::Messages {
-                        omit_thinking: request.omit_thinking,
-                        normalized: request.normalized,
-                    },
-                }
-            }
-        })
-    }
-
-    fn model(&self) -> &str {
-        match &self.asked {
-            Asked::Chat(request) => &request.model,
-            Asked::Completion(request) => &request.model,
-        }
-    }
-
-    fn options(&self) -> &GenerationOptions {
-        match &self.asked {
-            Asked::Chat(request) => &request.options,
-            Asked::Completion(request) => &request.options,
-        }
-    }
-
-    /// The prompts in tokens, and what else is needed from here on. What was sent may be large
-    /// and goes with `self`.
-    fn prepare(self, preprocessor: &Preprocessor) -> Result<Ready, ApiError> {
-        let echoes = self.echoes(preprocessor);
-        let (prepared, options) = match self.asked {
-            Asked::Chat(request) => (vec![preprocessor.chat(&request)?], request.options),
-            Asked::Completion(request) => (preprocessor.completion(&request)?, request.options),
-        };
-        Ok(Ready {
-            prepared,
-            options,
-            echoes,
-            shape: self.shape,
-        })
-    }
-
-    fn echoes(&self, preprocessor: &Preprocessor) -> Vec<String> {
-        match &self.asked {
-            Asked::Completion(request) if request.echo => {
-                let text = |prompt: &Prompt| match prompt {
-                    Prompt::Text(text) => text.clone(),
-                    Prompt::Tokens(tokens) => preprocessor.tokenizer().decode(tokens),
-                };
-                request.prompts.iter().map(text).collect()
-            }
-            Asked::Completion(_) | Asked::Chat(_) => Vec::new(),
-        }
-    }
-}
-
-/// A request in tokens.
-struct Ready {
-    prepared: Vec<Prepared>,
-    options: GenerationOptions,
-    echoes: Vec<String>,
-    shape: Shape,
-}
+use crate::way::{Chosen, Way};
+use crate::{collect, forward, stream};
 
 /// Handles one request for an answer.
 pub(crate) async fn handle(
@@ -160,11 +47,9 @@ pub(crate) async fn handle(
         Ok(response) => response,
         Err(error) => {
             debug!(request = %request_id, ?error, "request refused");
-            match endpoint {
-                Endpoint::Messages => error.into_messages_response(Some(request_id.as_str())),
-                Endpoint::Chat | Endpoint::Completions | Endpoint::Responses => {
-                    error.into_response()
-                }
+            match endpoint == Endpoint::Messages {
+                true => error.into_messages_response(Some(request_id.as_str())),
+                false => error.into_response(),
             }
         }
     };
@@ -182,16 +67,6 @@ struct Incoming<'a> {
     id: &'a RequestId,
 }
 
-/// A request that was admitted, read and parsed.
-struct Admitted {
-    asked: AnyRequest,
-    caller: Caller,
-    /// On the memory of its body.
-    claim: Claim,
-    permits: Permits,
-    arrived: Moment,
-}
-
 /// How many tokens the prompt of a Messages request has.
 pub(crate) async fn count_tokens(app: &Arc<App>, headers: &HeaderMap, body: Body) -> Response {
     let counted = async {
@@ -203,8 +78,8 @@ pub(crate) async fn count_tokens(app: &Arc<App>, headers: &HeaderMap, body: Body
         let count = move || -> Result<u32, ApiError> {
             let request =
                 messages::parse_count(&bytes, shared.unknown_fields, shared.normalize_agents)?;
-            check_model(&shared, &request.chat.model)?;
-            let prepared = shared.preprocessor.chat(&request.chat)?;
+            let found = shared.models.find(&request.chat.model)?;
+            let prepared = found.model.preprocessor.chat(&request.chat)?;
             Ok(prepared.prompt.len() as u32)
         };
         app.intake.work(&body.claim, count).await?
@@ -215,46 +90,19 @@ pub(crate) async fn count_tokens(app: &Arc<App>, headers: &HeaderMap, body: Body
     }
 }
 
-fn check_model(app: &App, asked: &str) -> Result<(), ApiError> {
-    match asked == app.model.as_str() {
-        true => Ok(()),
-        false => Err(ApiError::unknown_model(asked, app.model.as_str())),
-    }
+/// A request that was admitted, read and parsed.
+struct Admitted {
+    way: Way,
+    holding: Holding,
+    arrived: Moment,
 }
 
 async fn answer(app: Arc<App>, incoming: Incoming<'_>) -> Result<Response, ApiError> {
-    let Incoming {
-        endpoint,
-        headers,
-        body,
-        id,
-    } = incoming;
-    let arrival = Arrival::begin(&app.metrics, endpoint);
+    let endpoint = incoming.endpoint;
+    let first = app.models.first().map(|model| Arc::clone(&model.metrics));
+    let mut arrival = Arrival::begin(first, endpoint);
     let mut streaming = false;
-    let admitted = async {
-        let caller = Caller::of(&app, headers)?;
-        check_media_type(headers)?;
-        // Before the body: reading it is what costs memory.
-        let permits = (app.admission.admit()?, caller.enter(&app)?);
-        let body = app.intake.read(body).await?;
-        // How long the client took to send it is not our time.
-        let arrived = app.clock.now();
-        let bytes = body.bytes;
-        let (shared, owner) = (Arc::clone(&app), caller.owner().to_owned());
-        let parse = move || AnyRequest::parse(&shared, endpoint, &bytes, &owner);
-        let asked = app.intake.work(&body.claim, parse).await??;
-        streaming = asked.options().stream;
-        check_model(&app, asked.model())?;
-        check_abilities(asked.options(), app.dispatch.fleet.abilities())?;
-        Ok::<_, ApiError>(Admitted {
-            asked,
-            caller,
-            claim: body.claim,
-            permits,
-            arrived,
-        })
-    };
-    let admitted = match admitted.await {
+    let admitted = match admit(&app, incoming, &mut arrival, &mut streaming).await {
         Ok(admitted) => admitted,
         Err(error) => {
             arrival.refused(streaming, error.error_type());
@@ -262,36 +110,94 @@ async fn answer(app: Arc<App>, incoming: Incoming<'_>) -> Result<Response, ApiEr
         }
     };
     arrival.admitted();
-    let record = RequestRecord::begin(&app.metrics, endpoint, streaming, admitted.arrived);
+    let Admitted {
+        way,
+        holding,
+        arrived,
+    } = admitted;
+    let model = Arc::clone(&holding.model);
+    let record = RequestRecord::begin(&model.metrics, endpoint, streaming, arrived);
     let answered = async {
-        let served = serve(&app, id, admitted, &record).await?;
-        let exchange = Exchange::new(Arc::clone(&app), Arc::clone(&record), served);
-        respond(exchange, streaming).await
+        match way {
+            Way::Engine(plan) => forward::answer(&app, plan, holding, &record).await,
+            Way::Tokens(asked) => {
+                let served = serve(&app, asked, holding, &record).await?;
+                let exchange = Exchange::new(Arc::clone(&app), model, Arc::clone(&record), served);
+                respond(exchange, streaming).await
+            }
+        }
     };
     answered
         .await
         .inspect_err(|error| record.fail(error.error_type()))
 }
 
-async fn serve(
+/// Up to the choice of who answers. Leaves in `arrival` whose request it is, and in `streaming`
+/// how it is to be answered, as soon as that is known.
+async fn admit(
     app: &Arc<App>,
-    id: &RequestId,
-    admitted: Admitted,
+    incoming: Incoming<'_>,
+    arrival: &mut Arrival,
+    streaming: &mut bool,
+) -> Result<Admitted, ApiError> {
+    let Incoming {
+        endpoint,
+        headers,
+        body,
+        id,
+    } = incoming;
+    let caller = Caller::of(app, headers)?;
+    check_media_type(headers)?;
+    // Before the body: reading it is what costs memory.
+    let permits = (app.admission.admit()?, caller.enter(app)?);
+    let body = app.intake.read(body).await?;
+    // How long the client took to send it is not our time.
+    let arrived = app.clock.now();
+    let bytes = body.bytes;
+    let (shared, owner) = (Arc::clone(app), caller.owner().to_owned());
+    let choose = move || {
+        let read = ReadBody {
+            endpoint,
+            bytes: &bytes,
+        };
+        Chosen::new(&shared, &read, &owner)
+    };
+    let Chosen { found, way } = app.intake.work(&body.claim, choose).await??;
+    arrival.metrics = Some(Arc::clone(&found.model.metrics));
+    let way = way?;
+    *streaming = way.stream();
+    Ok(Admitted {
+        way,
+        holding: Holding {
+            id: id.clone(),
+            model: found.model,
+            caller,
+            claim: body.claim,
+            permits,
+        },
+        arrived,
+    })
+}
+
+async fn serve(
+    app: &App,
+    asked: AnyRequest,
+    holding: Holding,
     record: &Arc<RequestRecord>,
 ) -> Result<Served, ApiError> {
-    let Admitted {
-        asked,
+    let Holding {
+        id,
+        model,
         caller,
         claim,
         permits,
-        ..
-    } = admitted;
+    } = holding;
     let began = app.clock.now();
-    let shared = Arc::clone(app);
+    let shared = Arc::clone(&model);
     let prepare = move || asked.prepare(&shared.preprocessor);
     let ready = app.intake.work(&claim, prepare).await?;
     drop(claim);
-    app.metrics.stage(Stage::Prepare, app.clock.now() - began);
+    model.metrics.stage(Stage::Prepare, app.clock.now() - began);
     let Ready {
         mut prepared,
         options,
@@ -299,17 +205,8 @@ async fn serve(
         shape,
     } = ready?;
     let endpoint = shape.endpoint();
-    if !app.dispatch.fleet.abilities().grammars {
-        for prepared in &mut prepared {
-            if prepared.grammar_required {
-                return Err(ApiError::engine_cannot(
-                    "tool_choice",
-                    "cannot be held to a call",
-                ));
-            }
-            // The model may still call a tool; it is only not held to the format.
-            prepared.grammar = None;
-        }
+    if !model.dispatch.fleet.abilities().grammars {
+        without_grammars(&mut prepared)?;
     }
     let common = Arc::new(Common {
         record: Arc::clone(record),
@@ -321,11 +218,19 @@ async fn serve(
     let begin = |(index, mut prepared): Placed| {
         prepared.hash_seed = caller.seed(prepared.hash_seed);
         let (format, tool_names) = (prepared.format, Arc::clone(&prepared.tool_names));
-        let tokenizer = app.preprocessor.tokenizer();
+        let tokenizer = model.preprocessor.tokenizer();
         let prompt = echo.then(|| Arc::clone(&prepared.prompt));
         let logprobs = Gathered::new(endpoint, tokenizer, prompt);
-        let text = app.preprocessor.text_stream(&options.stop, format);
-        let reply = app.dispatch.serve(id, prepared, caller.urgency, &common);
+        let text = model.preprocessor.text_stream(&options.stop, format);
+        let errand = Errand {
+            request: generate_request(&id, prepared),
+            handling: Handling {
+                forwarded: None,
+                normalized: shape.is_normalized(),
+            },
+            forward: None,
+        };
+        let reply = model.dispatch.serve(errand, caller.urgency, &common);
         Answer::new(index, reply, text, logprobs).parsed(format, &tool_names)
     };
     let echoed = |text: String| std::iter::repeat_n(text, options.n as usize);
@@ -342,6 +247,19 @@ async fn serve(
         answers,
         shape,
     })
+}
+
+/// For engines that cannot be held to a grammar: the model may still call a tool, but nothing
+/// makes it.
+fn without_grammars(prepared: &mut [Prepared]) -> Result<(), ApiError> {
+    for prepared in prepared {
+        if prepared.grammar_required {
+            let what = "cannot be held to a call";
+            return Err(ApiError::engine_cannot("tool_choice", what));
+        }
+        prepared.grammar = None;
+    }
+    Ok(())
 }
 
 /// A prompt, and the place of its answer.
@@ -364,22 +282,17 @@ fn several(prepared: Vec<Prepared>, n: u32) -> (Vec<Placed>, Vec<Placed>) {
     (firsts, others)
 }
 
-/// Refuses what the workers' engines cannot do.
-fn check_abilities(options: &GenerationOptions, can: Abilities) -> Result<(), ApiError> {
-    if options.logprobs.is_some() && !can.logprobs {
-        let what = "do not report log-probabilities";
-        return Err(ApiError::engine_cannot("logprobs", what));
-    }
-    if !options.logit_bias.is_empty() && !can.logit_bias {
-        let what = "do not take a bias of single tokens";
-        return Err(ApiError::engine_cannot("logit_bias", what));
-    }
-    match &options.constraint {
-        Some(constraint) if !can.grammars => {
-            let what = "cannot be held to a grammar";
-            Err(ApiError::engine_cannot(constraint.param, what))
-        }
-        Some(_) | None => Ok(()),
+fn generate_request(id: &RequestId, prepared: Prepared) -> GenerateRequest {
+    GenerateRequest {
+        id: id.clone(),
+        nonce: uuid::Uuid::new_v4().as_u64_pair().1,
+        prompt: prepared.prompt,
+        answered: Arc::default(),
+        hash_seed: prepared.hash_seed,
+        limits: prepared.limits,
+        sampling: prepared.sampling,
+        logprobs: prepared.logprobs,
+        grammar: prepared.grammar,
     }
 }
 
@@ -389,14 +302,8 @@ async fn respond(mut exchange: Exchange, streaming: bool) -> Result<Response, Ap
         true => None,
         false => Some(collect::wholes(&mut exchange).await?),
     };
-    let simulated = exchange.app.simulated();
-    let normalized = matches!(
-        exchange.shape,
-        Shape::Messages {
-            normalized: true,
-            ..
-        }
-    );
+    let simulated = exchange.model.simulated();
+    let normalized = exchange.shape.is_normalized();
     let workers = exchange.workers();
     let mut response = match wholes {
         None => stream::response(exchange),

@@ -8,9 +8,10 @@ use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
+use contract::ModelName;
 use http::{HeaderMap, Method, Uri, header};
 use openai::{Model, ModelList, ObjectKind};
-use router::ModeName;
+use router::{ModeName, WorkerView};
 use serde_json::{Value, json};
 
 use crate::App;
@@ -30,6 +31,10 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/v1/responses", post(responses))
         .route("/v1/messages", post(messages))
         .route("/v1/messages/count_tokens", post(count_tokens))
+        .route("/v1/embeddings", post(embeddings))
+        .route("/v1/rerank", post(rerank))
+        .route("/tokenize", post(tokenize))
+        .route("/detokenize", post(detokenize))
         .route("/v1/models", get(models))
         .route("/v1/models/{*model}", get(model))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&app), check_key));
@@ -94,6 +99,22 @@ async fn messages(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -
     respond::handle(app, Endpoint::Messages, &headers, body).await
 }
 
+async fn embeddings(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
+    respond::handle(app, Endpoint::Embeddings, &headers, body).await
+}
+
+async fn rerank(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
+    respond::handle(app, Endpoint::Rerank, &headers, body).await
+}
+
+async fn tokenize(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
+    respond::handle(app, Endpoint::Tokenize, &headers, body).await
+}
+
+async fn detokenize(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
+    respond::handle(app, Endpoint::Detokenize, &headers, body).await
+}
+
 async fn count_tokens(State(app): State<Arc<App>>, headers: HeaderMap, body: Body) -> Response {
     respond::count_tokens(&app, &headers, body).await
 }
@@ -101,7 +122,7 @@ async fn count_tokens(State(app): State<Arc<App>>, headers: HeaderMap, body: Bod
 async fn models(State(app): State<Arc<App>>) -> Json<ModelList> {
     Json(ModelList {
         object: ObjectKind::List,
-        data: vec![describe(&app)],
+        data: app.models.describe(began(&app)),
     })
 }
 
@@ -109,26 +130,24 @@ async fn model(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
 ) -> Result<Json<Model>, ApiError> {
-    if name != app.model.as_str() {
-        return Err(ApiError::unknown_model(&name, app.model.as_str()));
-    }
-    Ok(Json(describe(&app)))
+    app.models.find(&name)?;
+    let mut listed = app.models.describe(began(&app)).into_iter();
+    let model = listed.find(|model| model.id == name);
+    Ok(Json(model.ok_or_else(ApiError::internal)?))
 }
 
-fn describe(app: &App) -> Model {
-    Model {
-        id: app.model.as_str().to_owned(),
-        object: ObjectKind::Model,
-        created: app.clock.unix(contract::Moment::ZERO).as_secs(),
-        owned_by: "homing".to_owned(),
-        max_model_len: Some(app.preprocessor.max_context_tokens()),
-        simulated: app.simulated(),
-    }
+fn began(app: &App) -> u64 {
+    app.clock.unix(contract::Moment::ZERO).as_secs()
 }
 
-/// 200 while there is a worker to send requests to; readiness probes ask the same.
+/// 200 while there is a worker to send requests to, whatever the model; readiness probes ask the
+/// same.
 async fn health(State(app): State<Arc<App>>) -> Response {
-    let workers = app.dispatch.router.workers();
+    let models = app.models.all();
+    let workers: Vec<WorkerView> = models
+        .iter()
+        .flat_map(|model| model.dispatch.router.workers())
+        .collect();
     let serving = workers.iter().filter(|worker| !worker.draining).count();
     let word = match (app.admission.is_closed(), serving) {
         (true, _) => "draining",
@@ -140,9 +159,11 @@ async fn health(State(app): State<Arc<App>>) -> Response {
         .iter()
         .map(|worker| worker.card.name.as_str())
         .collect();
+    let served: Vec<&ModelName> = models.iter().map(|model| &model.name).collect();
     let body: Value = json!({
         "status": word,
-        "model": app.model,
+        "model": served.first(),
+        "models": served,
         "workers": names,
         "in_flight": app.admission.inside(),
     });
@@ -155,10 +176,14 @@ async fn live() -> Json<Value> {
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> Response {
-    app.metrics.set_queued(app.dispatch.router.total_queued());
-    app.metrics
-        .set_tokenizer_cache(app.preprocessor.cache_stats());
+    for model in app.models.all() {
+        let queued = model.dispatch.router.total_queued();
+        model.metrics.set_queued(queued);
+        let stats = model.preprocessor.cache_stats();
+        model.metrics.set_tokenizer_cache(stats);
+    }
     let text = app
+        .shared
         .registry
         .render(app.clock.now() - contract::Moment::ZERO);
     ([(header::CONTENT_TYPE, telemetry::CONTENT_TYPE)], text).into_response()

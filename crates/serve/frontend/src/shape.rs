@@ -44,6 +44,17 @@ impl Shape {
         }
     }
 
+    /// Whether something that changes with every request was removed.
+    pub(crate) fn is_normalized(&self) -> bool {
+        matches!(
+            self,
+            Self::Messages {
+                normalized: true,
+                ..
+            }
+        )
+    }
+
     /// What ids of answers begin with.
     pub(crate) fn id_prefix(&self) -> &'static str {
         match self {

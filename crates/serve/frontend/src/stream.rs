@@ -69,7 +69,7 @@ enum Writer {
 impl EventStream {
     fn new(exchange: Exchange) -> Self {
         let (id, created) = (exchange.id.as_str(), exchange.created);
-        let model = exchange.app.model.as_str();
+        let model = exchange.model.name.as_str();
         let writer = match &exchange.shape {
             Shape::Chat => Writer::Completions(EventWriter::chat(id, created, model)),
             Shape::Completions => Writer::Completions(EventWriter::completion(id, created, model)),

@@ -4,8 +4,8 @@ use axum::body::Body;
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use openai::UnknownFields;
-use preprocess::PreprocessConfig;
-use router::RouterConfig;
+use preprocess::{PreprocessConfig, Preprocessor};
+use router::{Router, RouterConfig};
 use serde_json::Value;
 use tower::ServiceExt as _;
 
@@ -17,10 +17,7 @@ const BODY: &str = r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"
 fn service(access: Access, api_keys: Option<ApiKeys>) -> axum::Router {
     let (clock, registry) = (Clock::start(), Registry::new());
     let parts = Parts {
-        model: ModelName::new("m"),
-        preprocessor: Preprocessor::embedded(PreprocessConfig::default()),
-        router: Router::new(RouterConfig::new(32), &registry, clock),
-        registry,
+        registry: registry.clone(),
         clock,
         id: FrontendId(0),
         fleet_commands: None,
@@ -39,13 +36,22 @@ fn service(access: Access, api_keys: Option<ApiKeys>) -> axum::Router {
         },
         access,
         api_keys: api_keys.map(KeyRing::new),
-        blocks: BlockFormat::new(32),
         faults: FaultLimits::default(),
         slow_reader_timeout: Duration::from_secs(30),
+        forward: crate::ForwardPolicy::default(),
     };
     let (_roster, changes) = transport::roster();
     let tasks = Tasks::new();
-    Frontend::start(config, parts, changes, &tasks).service()
+    let frontend = Frontend::new(config, parts);
+    let model = ModelParts {
+        name: ModelName::new("m"),
+        preprocessor: Preprocessor::embedded(PreprocessConfig::default()),
+        router: Router::new(RouterConfig::new(32), &registry, clock),
+        adapters: Vec::new(),
+        changes,
+    };
+    frontend.serve_model(model, &tasks);
+    frontend.service()
 }
 
 async fn ask(

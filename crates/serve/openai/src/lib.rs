@@ -17,6 +17,7 @@
 //! | [`openapi`] | the description of the whole HTTP interface |
 
 pub mod event_reader;
+pub mod forward;
 pub mod messages;
 pub mod openapi;
 pub mod request;

@@ -30,6 +30,7 @@ mod tools;
 use std::borrow::Cow;
 
 pub use self::events::MessagesWriter;
+pub(crate) use self::events::error_event;
 pub use self::request::{MessagesRequest, parse, parse_count};
 pub use self::response::{
     ContentBlock, CountTokensResponse, Ending, MessagesError, MessagesResponse, MessagesUsage,
@@ -39,6 +40,13 @@ pub use self::response::{
 /// Lines with which agents begin a system prompt, and which differ from request to request. Claude
 /// Code sends its version and a checksum of the request, which are for the provider's accounts.
 const CHANGING_LINES: [&str; 1] = ["x-anthropic-billing-header:"];
+
+/// Whether a body may have such a line: a look that costs next to nothing.
+pub(crate) fn may_have_changing_lines(body: &[u8]) -> bool {
+    CHANGING_LINES
+        .iter()
+        .any(|line| memchr::memmem::find(body, line.as_bytes()).is_some())
+}
 
 /// A system prompt without the changing lines at its very beginning, which would keep every prefix
 /// from being found again. All else stays as it is, byte for byte.

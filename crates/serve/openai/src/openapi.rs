@@ -84,7 +84,22 @@ fn generation_paths() -> Value {
             })
         },
         "/v1/messages/count_tokens": { "post": count_tokens() },
+        "/v1/embeddings": { "post": forwarded("createEmbedding", "Embeds texts") },
+        "/v1/rerank": { "post": forwarded("rerank", "Orders documents by a query") },
+        "/tokenize": { "post": forwarded("tokenize", "Makes tokens of a text or a conversation") },
+        "/detokenize": { "post": forwarded("detokenize", "Makes a text of tokens") },
     })
+}
+
+/// What only the server of a worker's own engine answers, as that server has it.
+fn forwarded(id: &str, summary: &str) -> Value {
+    let mut forwarded = operation(id, summary, &[400, 401, 404, 413, 415, 429, 503]);
+    let any = json!({ "application/json": { "schema": { "type": "object" } } });
+    forwarded["description"] = json!("Answered by the engine's own server, where it has one.");
+    forwarded["requestBody"] = json!({ "required": true, "content": any });
+    forwarded["responses"]["200"] =
+        json!({ "description": "As the engine has it", "content": any });
+    forwarded
 }
 
 fn count_tokens() -> Value {
@@ -200,7 +215,15 @@ fn control_paths() -> Value {
         "The last routing decisions, explained, in pages of about a megabyte",
         &[400],
     );
-    decisions["parameters"] = json!([{
+    for operation in [
+        &mut reset,
+        &mut show_router,
+        &mut set_router,
+        &mut list_workers,
+    ] {
+        operation["parameters"] = json!([model_parameter()]);
+    }
+    decisions["parameters"] = json!([model_parameter(), {
         "name": "limit",
         "in": "query",
         "description": "How many, newest first",
@@ -260,6 +283,15 @@ fn header(name: &str, description: &str) -> Value {
         "name": name,
         "in": "header",
         "description": description,
+        "schema": { "type": "string" }
+    })
+}
+
+fn model_parameter() -> Value {
+    json!({
+        "name": "model",
+        "in": "query",
+        "description": "Which of several models; by default the first, or all of them where that makes sense",
         "schema": { "type": "string" }
     })
 }

@@ -304,6 +304,9 @@ pub struct Model {
     /// Longest prompt plus answer, under the name that vLLM gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_model_len: Option<u32>,
+    /// The model that it is an adapter of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
     /// Whether its workers are simulations.
     #[serde(default)]
     pub simulated: bool,

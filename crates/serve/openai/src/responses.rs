@@ -11,7 +11,7 @@
 //!   as input, become the message that [`message_of`] stores, so the next prompt has the same
 //!   prefix either way.
 
-mod event;
+pub(crate) mod event;
 pub mod events;
 mod fields;
 mod input;

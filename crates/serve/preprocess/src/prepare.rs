@@ -5,6 +5,7 @@
 //! answer fit the context together.
 
 mod model_folder;
+mod sampling;
 mod single_file;
 
 #[cfg(test)]
@@ -15,11 +16,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use answer_parser::{AnswerFormat, ReasoningFormat, ToolFormat};
-use contract::{Grammar, HashSeed, OutputLimits, Penalties, Sampling, TokenId};
+use contract::{Grammar, HashSeed, OutputLimits, Sampling, TokenId};
 use openai::{
     ChatRequest, CompletionRequest, GenerationOptions, Message, Prompt, ReasoningEffort, ToolChoice,
 };
 
+use self::sampling::sampling;
 use crate::conversation::{Conversation, Written, short_turns};
 use crate::detokenize::Kept;
 use crate::encode::{Bounds, Encoder, MIN_PIECE_BYTES};
@@ -91,6 +93,13 @@ pub struct Prepared {
     pub format: AnswerFormat,
     /// The tools that may be called.
     pub tool_names: Arc<[String]>,
+}
+
+/// A conversation in tokens.
+struct Rendered {
+    prompt: Vec<TokenId>,
+    /// The answer begins in the middle of a thought.
+    begins_in_reasoning: bool,
 }
 
 /// What a model's file says of its text.
@@ -196,9 +205,25 @@ impl Preprocessor {
         }
     }
 
+    /// The prompt of a conversation that an engine's own server renders with the same template.
+    pub fn prompt_of_chat(&self, request: &ChatRequest) -> Result<Vec<TokenId>, PrepareError> {
+        Ok(self.render(request)?.prompt)
+    }
+
+    /// The prompt of a completion, in the same way; the first of several.
+    pub fn prompt_of_completion(
+        &self,
+        request: &CompletionRequest,
+    ) -> Result<Vec<TokenId>, PrepareError> {
+        match &request.prompts[..] {
+            [] => Ok(Vec::new()),
+            [Prompt::Text(text), ..] => self.encode_prompt(text),
+            [Prompt::Tokens(tokens), ..] => Ok(tokens.clone()),
+        }
+    }
+
     /// Names of special tokens in messages are text, unless the configuration says otherwise.
-    pub fn chat(&self, request: &ChatRequest) -> Result<Prepared, PrepareError> {
-        self.check_supported(request)?;
+    fn render(&self, request: &ChatRequest) -> Result<Rendered, PrepareError> {
         let conversation = Conversation::new(request)?;
         let bounds = self.bounds("messages");
         let written = conversation.texts();
@@ -214,8 +239,21 @@ impl Preprocessor {
         let mut prompt = Vec::new();
         self.encoder
             .encode_prompt(&text, guard.as_ref(), bounds, &mut prompt)?;
-        let begins_in_reasoning =
-            self.manner.reasoning.is_some() && text.trim_end().ends_with("<think>");
+        Ok(Rendered {
+            prompt,
+            begins_in_reasoning: self.manner.reasoning.is_some()
+                && text.trim_end().ends_with("<think>"),
+        })
+    }
+
+    /// A conversation that is answered with an answer in tokens.
+    pub fn chat(&self, request: &ChatRequest) -> Result<Prepared, PrepareError> {
+        self.check_supported(request)?;
+        let Rendered {
+            prompt,
+            begins_in_reasoning,
+        } = self.render(request)?;
+        let tokenizer = self.encoder.tokenizer();
         let asked = Asked {
             request,
             manner: self.manner,
@@ -452,23 +490,4 @@ fn message_tokens(tokenizer: &Tokenizer, template: &ChatTemplate) -> usize {
         return 1;
     };
     (long.saturating_sub(short) / 4).max(1)
-}
-
-fn sampling(options: &GenerationOptions) -> Sampling {
-    let default = Sampling::default();
-    Sampling {
-        temperature: options.temperature.unwrap_or(default.temperature),
-        top_p: options.top_p.unwrap_or(default.top_p),
-        top_k: options.top_k,
-        min_p: options.min_p,
-        penalties: Penalties {
-            presence: options.presence_penalty,
-            frequency: options.frequency_penalty,
-            repetition: options
-                .repetition_penalty
-                .unwrap_or(default.penalties.repetition),
-        },
-        logit_bias: options.logit_bias.as_slice().into(),
-        seed: options.seed.map(i64::cast_unsigned),
-    }
 }

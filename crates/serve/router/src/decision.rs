@@ -52,6 +52,18 @@ pub struct Decision {
     /// The engine's figure, once it is known.
     pub actual_cached_tokens: Option<u32>,
     pub outcome: Outcome,
+    /// What the request needed for which it was sent to the engine's own server, in the client's
+    /// words: `tools`, for example. It cannot move in the midst of its answer.
+    pub forwarded: Option<String>,
+    /// Something that changes with every request was removed from the head of the prompt.
+    pub normalized: bool,
+}
+
+/// What was decided about a request before it was routed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Handling {
+    pub forwarded: Option<String>,
+    pub normalized: bool,
 }
 
 /// How far the placed request has come, in seconds since the decision.
@@ -81,12 +93,24 @@ pub struct Excluded {
     pub why: WhyNot,
 }
 
+impl Excluded {
+    /// The request has failed there.
+    pub fn tried(worker: WorkerId) -> Self {
+        Self {
+            worker,
+            why: WhyNot::Tried,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhyNot {
     Draining,
     /// The request has failed there before.
     Tried,
+    /// It has not loaded the adapter that the request asks for.
+    NoAdapter,
     /// Its slots are taken, and its queue where requests wait in the engine.
     Full,
     /// It has failed too often to be given (more) requests now.
@@ -98,6 +122,7 @@ impl fmt::Display for WhyNot {
         f.write_str(match self {
             Self::Draining => "draining",
             Self::Tried => "tried before",
+            Self::NoAdapter => "without the adapter",
             Self::Full => "full",
             Self::Unsound => "not trusted yet",
         })
@@ -122,6 +147,9 @@ impl Decision {
         }
         for Excluded { worker, why } in &self.excluded {
             write!(line, " | {worker}: {why}").expect("a string takes any text");
+        }
+        if let Some(needed) = &self.forwarded {
+            write!(line, " | forwarded for {needed}").expect("a string takes any text");
         }
         line
     }
@@ -285,6 +313,8 @@ mod tests {
             predicted_cached_tokens: 0,
             actual_cached_tokens: None,
             outcome: Outcome::Placed,
+            forwarded: None,
+            normalized: false,
         }
     }
 

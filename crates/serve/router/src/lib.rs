@@ -48,7 +48,7 @@ mod worker_set;
 
 pub use change::{RouterChange, RouterState};
 pub use config::RouterConfig;
-pub use decision::{Decision, Excluded, Outcome, WhyNot};
+pub use decision::{Decision, Excluded, Handling, Outcome, WhyNot};
 pub use feed::{FeedState, Observed};
 pub use health::{Condition, Health};
 pub use learn::{Outlook, Priors};

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use contract::{BlockHash, Moment, RequestId, WorkerId};
 
+use crate::decision::{Excluded, WhyNot};
 use crate::policy::Reason;
 use crate::reservations::Key;
 
@@ -19,8 +20,8 @@ pub struct RouteQuery<'a> {
     pub prompt_tokens: u32,
     /// Hashes of the prompt's full blocks.
     pub chain: &'a [BlockHash],
-    /// Workers on which the request has failed already.
-    pub excluded: &'a [WorkerId],
+    /// Workers to which it must not go: it has failed there, or they lack what it needs.
+    pub excluded: &'a [Excluded],
     /// On whose behalf: those who wait share slots fairly.
     pub identity: Identity,
     /// Among requests that wait, the higher goes first. 0 is ordinary.
@@ -54,6 +55,12 @@ impl Default for Identity {
 }
 
 impl RouteQuery<'_> {
+    /// Why it must not go to a worker.
+    pub(crate) fn excludes(&self, worker: WorkerId) -> Option<WhyNot> {
+        let excluded = self.excluded.iter().find(|one| one.worker == worker);
+        excluded.map(|one| one.why)
+    }
+
     /// Whether the prompt ends within a block, which then has no hash and is never shared.
     pub(crate) fn has_partial_block(&self, block_size: u32) -> bool {
         !self.prompt_tokens.is_multiple_of(block_size)

@@ -34,6 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use contract::{BlockHash, Moment, RequestId, WorkerId};
 
 use self::fair::{Flows, Line as _};
+use crate::decision::Excluded;
 use crate::query::{Identity, RouteQuery, Ticket};
 
 mod fair;
@@ -58,7 +59,7 @@ pub struct Waiting {
     pub request: RequestId,
     pub prompt_tokens: u32,
     pub chain: Box<[BlockHash]>,
-    pub excluded: Box<[WorkerId]>,
+    pub excluded: Box<[Excluded]>,
     pub identity: Identity,
     pub priority: i32,
     pub deadline: Option<Moment>,
@@ -95,8 +96,8 @@ impl Waiting {
         }
     }
 
-    fn may_go_to(&self, worker: WorkerId) -> bool {
-        !self.excluded.contains(&worker)
+    pub(crate) fn may_go_to(&self, worker: WorkerId) -> bool {
+        !self.excluded.iter().any(|one| one.worker == worker)
     }
 }
 

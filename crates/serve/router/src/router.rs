@@ -19,14 +19,14 @@
 use std::sync::Arc;
 
 use contract::{
-    Clock, FrontendId, FrontendLoad, KvBatch, KvSnapshot, Lease, LinkError, Moment, WorkerCard,
-    WorkerId, WorkerStatus,
+    BlockFormat, Clock, FrontendId, FrontendLoad, KvBatch, KvSnapshot, Lease, LinkError, Moment,
+    WorkerCard, WorkerId, WorkerStatus,
 };
 use telemetry::Registry;
 use tracing::{Level, debug, warn};
 
 use crate::config::RouterConfig;
-use crate::decision::Decision;
+use crate::decision::{Decision, Handling};
 use crate::feed::Observed;
 use crate::metrics::RouterMetrics;
 use crate::mode::Mode;
@@ -50,6 +50,7 @@ pub struct Router {
 struct Shared {
     guarded: Mutex<Guarded>,
     clock: Clock,
+    blocks: BlockFormat,
 }
 
 #[derive(Debug)]
@@ -62,14 +63,24 @@ struct Guarded {
 impl Router {
     pub fn new(config: RouterConfig, registry: &Registry, clock: Clock) -> Self {
         let metrics = RouterMetrics::new(registry, config.mode.name());
+        let blocks = config.blocks;
         let guarded = Mutex::new(Guarded {
             state: State::new(config),
             metrics,
             waiters: Waiters::default(),
         });
         Self {
-            shared: Arc::new(Shared { guarded, clock }),
+            shared: Arc::new(Shared {
+                guarded,
+                clock,
+                blocks,
+            }),
         }
+    }
+
+    /// How prompts become blocks here, and at every worker.
+    pub fn blocks(&self) -> BlockFormat {
+        self.shared.blocks
     }
 
     /// The clock by which the router counts time.
@@ -394,6 +405,19 @@ impl Placement {
     pub fn first_token(&mut self, actual_cached_tokens: u32, now: Moment) {
         self.router
             .first_token(&self.claim, actual_cached_tokens, now);
+    }
+
+    /// Says that the whole answer came in one piece, which says nothing of the worker's speed.
+    pub fn whole_answer(&mut self, actual_cached_tokens: u32, now: Moment) {
+        self.router.changing(|Guarded { state, .. }| {
+            state.whole_answer(&self.claim, actual_cached_tokens, now);
+        });
+    }
+
+    /// Adds to the decision's record what was decided about the request before it was routed.
+    pub fn handled(&mut self, handling: &Handling) {
+        let Guarded { state, .. } = &mut *self.router.shared.guarded.lock();
+        state.handled(&self.claim, handling);
     }
 
     /// Corrects the cached tokens that [`first_token`](Self::first_token) reported.

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 
-use contract::{FrontendLoad, GenerateRequest, KvSnapshot, LinkError, TokenStream};
+use contract::{ForwardRequest, FrontendLoad, GenerateRequest, KvSnapshot, LinkError, TokenStream};
 
 /// What a link's methods return. Boxed, because a pool holds links of different kinds.
 pub type LinkFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, LinkError>> + Send + 'a>>;
@@ -30,4 +30,21 @@ pub trait WorkerLink: Debug + Send + Sync + 'static {
     fn tell_load(&self, load: FrontendLoad) {
         let _ = load;
     }
+
+    /// The way to the server of the worker's own engine, if it has one.
+    fn forwarder(&self) -> Option<&dyn Forwarder> {
+        None
+    }
+}
+
+/// Sends requests in the client's own words to an engine that has a server of the same API.
+pub trait Forwarder: Send + Sync {
+    /// Starts a request. Of `request` only its identity, its seed and its prompt count, and the
+    /// prompt only for what is known of the engine's cache: it may be empty. The stream's chunks
+    /// are [written](contract::Written) by the engine.
+    fn forward<'a>(
+        &'a self,
+        request: &'a GenerateRequest,
+        forward: &'a ForwardRequest,
+    ) -> LinkFuture<'a, TokenStream>;
 }

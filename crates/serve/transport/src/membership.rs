@@ -31,7 +31,7 @@ pub struct Member {
 
 #[derive(Debug)]
 pub enum Change {
-    Joined(Member),
+    Joined(Box<Member>),
     /// Send it nothing new; what it runs will finish.
     Draining(WorkerId),
     Left(WorkerId),

@@ -73,6 +73,8 @@ function One({ decision, router }: { decision: Decision; router: RouterState }) 
           <dd>{outcomeWords(decision)}</dd>
         </div>
       </dl>
+      {decision.forwarded && <p className="muted small">Sent to the engine's own server because of <code>{decision.forwarded}</code>.</p>}
+      {decision.normalized && <p className="muted small">A line that changes with every request was removed from the head of the prompt.</p>}
       {decision.hot_spread && <p className="muted small">A worker that holds much more of this prompt was not chosen: it was full, or it would have taken longer.</p>}
     </>
   );

@@ -39,4 +39,9 @@ metrics! {
         &["engine"],
         "Of those, answers in which it was a block or more away from what its events had led to expect.",
     );
+    ENGINES_PROMPT_MISMATCHES_TOTAL = Metric::counter(
+        "homing_engines_prompt_mismatches_total",
+        &["engine"],
+        "Forwarded requests whose prompt the engine made into another number of tokens than Homing did to route it.",
+    );
 }

@@ -226,6 +226,8 @@ impl Profile {
             speculation: self.speculation.method.as_str().to_owned(),
             grammars: false,
             logit_bias: false,
+            forwards: Vec::new(),
+            adapters: Vec::new(),
         }
     }
 

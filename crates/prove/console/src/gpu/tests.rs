@@ -32,6 +32,8 @@ fn worker(id: u64, name: &str, gpus: u32) -> WorkerState {
         speculation: "none".to_owned(),
         grammars: false,
         logit_bias: false,
+        adapters: Vec::new(),
+        forwards: Vec::new(),
     };
     let status = WorkerStatus {
         utilization: 0.5,

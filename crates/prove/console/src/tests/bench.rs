@@ -274,5 +274,7 @@ fn card(id: u64) -> Arc<WorkerCard> {
         speculation: "none".to_owned(),
         grammars: false,
         logit_bias: false,
+        adapters: Vec::new(),
+        forwards: Vec::new(),
     })
 }

@@ -5,7 +5,7 @@
 
 use contract::{GenerateRequest, HashSeed, RequestId, Sampling, token_stream};
 use loadgen::{Ending, Failure};
-use router::{Claim, RouteQuery};
+use router::{Claim, Excluded, RouteQuery};
 
 use super::requests::{Placed, Record, Request};
 use super::worker::{Parcel, VirtualWorker};
@@ -84,11 +84,13 @@ impl Cluster {
 
     pub(super) fn place(&mut self, key: usize) {
         let request = self.requests.get_mut(key);
+        let failed = request.failed.iter().copied().map(Excluded::tried);
+        let excluded: Vec<Excluded> = failed.collect();
         let query = RouteQuery {
             request: request.id.clone(),
             prompt_tokens: request.prompt.len() as u32,
             chain: &request.chain,
-            excluded: &request.failed,
+            excluded: &excluded,
             identity: request.identity,
             priority: 0,
             deadline: None,

@@ -54,11 +54,28 @@ struct Details {
     cached_tokens: Option<u32>,
 }
 
+/// An error that an engine reports in the midst of an answer.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Failure {
+pub(crate) enum Failure {
     Text(String),
-    Full { message: String },
+    Full {
+        message: String,
+        code: Option<serde_json::Value>,
+    },
+}
+
+impl From<Failure> for StreamError {
+    /// An engine that calls the request invalid is not to blame, though it says so late.
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Full {
+                message,
+                code: Some(code),
+            } if matches!(code.as_u64(), Some(400 | 413 | 422)) => Self::Refused(message),
+            Failure::Text(message) | Failure::Full { message, .. } => Self::Engine(message),
+        }
+    }
 }
 
 /// Why an answer ended before its end.
@@ -70,6 +87,9 @@ pub enum StreamError {
     Framing(#[from] openai::event_reader::TooLong),
     #[error("{0}")]
     Engine(String),
+    /// The engine calls the request invalid.
+    #[error("{0}")]
+    Refused(String),
     #[error("the engine ended the answer with the reason `{0}`")]
     FinishReason(String),
     #[error("the stream ended before the answer")]
@@ -85,6 +105,10 @@ pub enum StreamError {
 pub struct AnswerSummary {
     /// Prompt tokens that were cached, as the engine reports it; `None` if it does not.
     pub cached_tokens: Option<u32>,
+    /// The prompt's tokens, where the engine has made them of text itself and reports it.
+    pub prompt_tokens: Option<u32>,
+    pub output_tokens: u32,
+    /// Empty where the engine returned text alone.
     pub tokens: Vec<TokenId>,
 }
 
@@ -150,6 +174,8 @@ impl Answer {
     pub fn ended(&mut self) -> AnswerSummary {
         AnswerSummary {
             cached_tokens: self.cached_tokens,
+            prompt_tokens: None,
+            output_tokens: self.tokens.len() as u32,
             tokens: std::mem::take(&mut self.tokens),
         }
     }
@@ -164,8 +190,7 @@ impl Answer {
         }
         let event: Event = serde_json::from_str(data).map_err(StreamError::Event)?;
         if let Some(failure) = event.error {
-            let (Failure::Text(message) | Failure::Full { message }) = failure;
-            return Err(StreamError::Engine(message));
+            return Err(failure.into());
         }
         if event.object.as_deref() == Some("error") {
             return Err(StreamError::Engine(event.message.unwrap_or_default()));
@@ -265,8 +290,7 @@ impl Answer {
             started: if begins { self.started(after) } else { None },
             tokens: SmallVec::from_vec(tokens),
             logprobs,
-            finish: None,
-            speculation: None,
+            ..TokenChunk::default()
         }
     }
 

@@ -162,38 +162,40 @@ fn pairs(
 /// What the blocks depend on. vLLM lists it per block (`extra_keys`), SGLang once (`metadata`,
 /// at the position where vLLM has the adapter's name).
 fn key(fields: &Fields<'_>) -> Key {
-    let adapter = !matches!(fields.get("lora_id", 5), ValueRef::Nil);
-    let seventh = fields.get("lora_name", 7);
-    if adapter || text(seventh).is_some() {
-        return Key::Foreign;
-    }
-    let mut metadata = fields.get("metadata", 7);
-    if !matches!(metadata, ValueRef::Map(_)) {
-        metadata = &ValueRef::Nil;
-    }
-    if let ValueRef::Map(entries) = metadata {
+    let adapter = text(fields.get("lora_name", 7));
+    let has_adapter = adapter.is_some() || !matches!(fields.get("lora_id", 5), ValueRef::Nil);
+    let metadata = fields.get("metadata", 7);
+    if let (ValueRef::Map(entries), false) = (metadata, has_adapter) {
         let entries = Fields::Named(entries);
         return match text(entries.get("cache_salt", 0)) {
             Some(salt) => seed_of(salt).map_or(Key::Foreign, Key::Ours),
             None => Key::Plain,
         };
     }
-    let ValueRef::Array(blocks) = fields.get("extra_keys", 8) else {
-        return Key::Plain;
-    };
     let mut found = Key::Plain;
-    for keys in blocks {
-        let ValueRef::Array(keys) = keys else {
-            continue;
-        };
-        for key in keys {
-            found = match text(key).and_then(seed_of) {
+    if let ValueRef::Array(blocks) = fields.get("extra_keys", 8) {
+        let keys = blocks.iter().filter_map(|keys| {
+            let ValueRef::Array(keys) = keys else {
+                return None;
+            };
+            Some(keys)
+        });
+        // The adapter itself says nothing new: the salt that we send with it differs by adapter.
+        let named = keys.flatten().map(text);
+        for key in named.filter(|key| key.is_none() || *key != adapter) {
+            found = match key.and_then(seed_of) {
                 Some(seed) => Key::Ours(seed),
                 None => return Key::Foreign,
             };
         }
     }
-    found
+    let begins = matches!(fields.get("parent_block_hash", 2), ValueRef::Nil);
+    // Sent by somebody else, or by us without a salt.
+    let unknown = has_adapter && (begins || adapter.is_none());
+    match found == Key::Plain && unknown {
+        true => Key::Foreign,
+        false => found,
+    }
 }
 
 /// Whether layers of that kind see only a part of the text, or keep no blocks of it.

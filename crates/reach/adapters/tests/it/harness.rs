@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use adapters::{EngineSettings, EngineSpec, Engines, StartError, Timing, Tokenize};
 use axum::body::Body;
-use axum::http::{Request, Response, StatusCode};
+use axum::http::response::Parts;
+use axum::http::{Request, StatusCode};
 use contract::{
     BlockFormat, Clock, FrontendId, GenerateRequest, HashSeed, LinkError, ModelName, OutputLimits,
     RequestId, Sampling, TokenChunk,
 };
 use frontend::UnknownFields;
-use frontend::{Access, FaultLimits, Frontend, FrontendConfig, Parts};
+use frontend::{Access, FaultLimits, Frontend, FrontendConfig, ModelParts};
 use http_body_util::BodyExt as _;
 use preprocess::{PreprocessConfig, Preprocessor};
 use router::{Router, RouterConfig};
@@ -73,7 +74,7 @@ impl Bench {
     pub(crate) async fn joined(&mut self) -> Member {
         let wait = tokio::time::timeout(Duration::from_secs(20), self.changes.next());
         match wait.await.expect("nobody joined").unwrap() {
-            Change::Joined(member) => member,
+            Change::Joined(member) => *member,
             Change::Draining(_) | Change::Left(_) => panic!("somebody left"),
         }
     }
@@ -170,10 +171,7 @@ impl Service {
             decisions_kept: 100,
         };
         let router = Router::new(config, &registry, clock);
-        let parts = Parts {
-            model: ModelName::new("served"),
-            preprocessor: preprocessor(),
-            router: router.clone(),
+        let parts = frontend::Parts {
             registry: registry.clone(),
             clock,
             id: FrontendId(0),
@@ -193,13 +191,21 @@ impl Service {
             },
             access: Access::Open,
             api_keys: None,
-            blocks: BlockFormat::new(BLOCK),
             faults: FaultLimits::default(),
             slow_reader_timeout: Duration::from_secs(30),
+            forward: frontend::ForwardPolicy::default(),
         };
         let (roster, changes) = roster();
         let tasks = Tasks::new();
-        let frontend = Frontend::start(config, parts, changes, &tasks);
+        let frontend = Frontend::new(config, parts);
+        let model = ModelParts {
+            name: ModelName::new("served"),
+            preprocessor: preprocessor(),
+            router: router.clone(),
+            adapters: vec!["adapted".to_owned()],
+            changes,
+        };
+        frontend.serve_model(model, &tasks);
         keep(specs, clock, &roster, &registry, &tasks).unwrap();
         let service = Self {
             router,
@@ -216,22 +222,19 @@ impl Service {
 
     pub(crate) async fn chat(&self, messages: &[Value], max_tokens: u32) -> Value {
         let body = json!({"model": "served", "messages": messages, "max_tokens": max_tokens});
-        let request = Request::post("/v1/chat/completions").body(Body::from(body.to_string()));
-        let response: Response<Body> = self
-            .frontend
-            .service()
-            .oneshot(request.unwrap())
-            .await
-            .unwrap();
-        let status = response.status();
-        let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        assert_eq!(
-            status,
-            StatusCode::OK,
-            "{}",
-            String::from_utf8_lossy(&bytes)
-        );
-        serde_json::from_slice(&bytes).unwrap()
+        let (head, text) = self.post("/v1/chat/completions", &body).await;
+        assert_eq!(head.status, StatusCode::OK, "{text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// The whole answer to a request.
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> (Parts, String) {
+        let request = Request::post(path).body(Body::from(body.to_string()));
+        let service = self.frontend.service();
+        let response = service.oneshot(request.unwrap()).await.unwrap();
+        let (head, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        (head, String::from_utf8(bytes.to_vec()).unwrap())
     }
 
     /// Blocks that the router believes to be on all engines together.

@@ -6,6 +6,7 @@
 mod cache;
 mod events;
 mod failures;
+mod forwarding;
 mod harness;
 mod publisher;
 mod serving;

@@ -123,6 +123,7 @@ impl StandIn {
             .route("/reset_prefix_cache", post(reset))
             .route("/flush_cache", post(reset))
             .route("/v1/completions", post(completions))
+            .route("/v1/chat/completions", post(chat))
             .with_state(Arc::clone(&shared));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -404,6 +405,11 @@ async fn completions(State(shared): State<Shared>, body: Bytes) -> Response {
         let whole = [&prompt[..], &answer[..answer.len() - 1]].concat();
         shared.lock().keep(&whole, salt.as_deref());
     }
+    streamed(events)
+}
+
+/// Events as they are sent; an error breaks the connection.
+fn streamed(events: Vec<Result<String, std::io::Error>>) -> Response {
     let stream = events
         .into_iter()
         .map(|event| event.map(|data| format!("data: {data}\n\n")));
@@ -416,6 +422,50 @@ async fn completions(State(shared): State<Shared>, body: Bytes) -> Response {
     });
     let body = Body::from_stream(stream);
     ([("content-type", "text/event-stream")], body).into_response()
+}
+
+/// The engine's own server: it has seen the client's body, and writes the answer itself.
+async fn chat(State(shared): State<Shared>, body: Bytes) -> Response {
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    let mood = {
+        let mut inner = shared.lock();
+        if let Mood::Refusing(_) = inner.mood {
+            return refusal(inner.build, inner.mood, &body).unwrap();
+        }
+        inner.seen.push(Seen {
+            body: body.clone(),
+            prompt: Vec::new(),
+            cached: 0,
+        });
+        inner.mood
+    };
+    let usage = json!({"prompt_tokens": 40, "completion_tokens": TEXT.len(),
+        "prompt_tokens_details": {"cached_tokens": 32}});
+    if body["stream"] != json!(true) {
+        let choice = json!({"message": {"role": "assistant", "content": TEXT.concat()}});
+        let answer =
+            json!({"id": "own", "model": body["model"], "choices": [choice], "usage": usage});
+        return Json(answer).into_response();
+    }
+    let event =
+        |choices: Value| Ok(json!({"model": body["model"], "choices": choices}).to_string());
+    let mut events: Vec<Result<String, std::io::Error>> = vec![event(
+        json!([{"delta": {"role": "assistant", "content": ""}}]),
+    )];
+    let deltas = TEXT.map(|text| event(json!([{"delta": {"content": text}}])));
+    match mood {
+        Mood::DyingAfter(tokens) => {
+            events.extend(deltas.into_iter().take(tokens));
+            events.push(Err(std::io::Error::other("died")));
+        }
+        Mood::Well | Mood::Refusing(_) | Mood::Ill => {
+            events.extend(deltas);
+            events.push(event(json!([{"delta": {}, "finish_reason": "stop"}])));
+            events.push(Ok(json!({"choices": [], "usage": usage}).to_string()));
+            events.push(Ok("[DONE]".to_owned()));
+        }
+    }
+    streamed(events)
 }
 
 /// One token of an answer, as this kind of engine says it.

@@ -72,7 +72,7 @@ impl Fleet {
             let change = in_time("a change of the fleet", self.changes.next()).await;
             match change.expect("discovery goes on") {
                 Change::Joined(member) => {
-                    let worker = Worker::new(member).await;
+                    let worker = Worker::new(*member).await;
                     self.workers.insert(worker.card.id, worker);
                 }
                 Change::Left(id) => {

@@ -56,6 +56,8 @@ fn card() -> WorkerCard {
         speculation: "none".to_owned(),
         grammars: false,
         logit_bias: false,
+        forwards: Vec::new(),
+        adapters: Vec::new(),
     }
 }
 

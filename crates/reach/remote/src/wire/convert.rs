@@ -187,6 +187,7 @@ pub fn from_chunk(chunk: wire::Chunk) -> Option<TokenChunk> {
             drafted_tokens: counts.drafted_tokens,
             accepted_tokens: counts.accepted_tokens.min(counts.drafted_tokens),
         }),
+        written: None,
     })
 }
 
@@ -533,6 +534,7 @@ mod tests {
                     drafted_tokens: kept + lost,
                     accepted_tokens: kept,
                 }),
+                written: None,
             },
         )
     }

@@ -61,7 +61,10 @@ async fn join(cluster: &Cluster, broken: Broken) -> transport::FeedPublisher {
         warm: false,
         lease: None,
     };
-    cluster.roster.announce(Change::Joined(member)).await;
+    cluster
+        .roster
+        .announce(Change::Joined(Box::new(member)))
+        .await;
     cluster
         .until("it has joined", |c| c.views().len() == before + 1)
         .await;

@@ -234,7 +234,10 @@ async fn every_token_of_a_stream_has_its_log_probability() {
         warm: false,
         lease: None,
     };
-    cluster.roster.announce(Change::Joined(member)).await;
+    cluster
+        .roster
+        .announce(Change::Joined(Box::new(member)))
+        .await;
     let joined = |c: &Cluster| c.views().iter().any(|view| view.card.id == WorkerId(7));
     cluster.until("it has joined", joined).await;
     let chat = cluster.chat(&[user("logprobs")]).with("logprobs", true);

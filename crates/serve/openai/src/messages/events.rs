@@ -162,9 +162,7 @@ impl MessagesWriter {
 
     /// Appends an error that came after the answer had begun. Nothing may follow.
     pub fn error(&mut self, out: &mut Vec<u8>, status: u16, error: &ErrorBody) {
-        let error = MessagesError::new(status, error, None);
-        push_field(out, b"event: error\ndata: ", &error);
-        out.extend_from_slice(b"\n\n");
+        error_event(out, status, error);
     }
 
     /// The index of the block that began last.
@@ -219,4 +217,11 @@ fn start_event(out: &mut Vec<u8>, name: &str) {
 fn push_index(out: &mut Vec<u8>, index: u32) {
     out.extend_from_slice(b",\"index\":");
     push_number(out, u64::from(index));
+}
+
+/// An error, which ends a stream.
+pub(crate) fn error_event(out: &mut Vec<u8>, status: u16, error: &ErrorBody) {
+    let error = MessagesError::new(status, error, None);
+    push_field(out, b"event: error\ndata: ", &error);
+    out.extend_from_slice(b"\n\n");
 }

@@ -354,6 +354,7 @@ fn models() -> Value {
                 "created": { "type": "integer" },
                 "owned_by": { "type": "string" },
                 "max_model_len": { "type": "integer" },
+                "parent": { "type": "string", "description": "The model that it is an adapter of." },
                 "simulated": { "type": "boolean", "description": "Whether its workers are simulations." },
             }
         },
@@ -420,14 +421,26 @@ fn control(router_modes: &[&str]) -> Value {
         },
         "Decision": {
             "type": "object",
-            "required": ["request_id", "mode", "worker", "costs"],
+            "required": ["number", "request", "mode", "winner", "reason", "candidates"],
             "properties": {
-                "request_id": { "type": "string" },
+                "number": { "type": "integer", "description": "Counts from 1" },
+                "request": { "type": "string" },
                 "mode": { "type": "string" },
-                "worker": { "type": "integer", "description": "The winner" },
+                "winner": { "type": "integer", "description": "The worker that was chosen" },
                 "reason": { "type": "string", "description": "Why it won" },
-                "prompt_blocks": { "type": "integer" },
-                "costs": { "type": "array", "items": cost },
+                "prompt_tokens": { "type": "integer" },
+                "blocks": { "type": "integer", "description": "Full blocks of the prompt" },
+                "predicted_cached_tokens": { "type": "integer" },
+                "actual_cached_tokens": { "type": ["integer", "null"] },
+                "forwarded": {
+                    "type": ["string", "null"],
+                    "description": "What the request needed for which the engine's own server answers it"
+                },
+                "normalized": {
+                    "type": "boolean",
+                    "description": "A line that changes with every request was removed from the prompt's head"
+                },
+                "candidates": { "type": "array", "items": cost },
             }
         },
         "DecisionList": {

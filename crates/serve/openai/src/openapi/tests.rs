@@ -34,6 +34,7 @@ fn every_path_is_described() {
     lines.sort();
     expect_test::expect![[r#"
         /decisions get
+        /detokenize post
         /health get
         /live get
         /metrics get
@@ -41,12 +42,15 @@ fn every_path_is_described() {
         /ready get
         /reset_prefix_cache post
         /router get put
+        /tokenize post
         /v1/chat/completions post
         /v1/completions post
+        /v1/embeddings post
         /v1/messages post
         /v1/messages/count_tokens post
         /v1/models get
         /v1/models/{model} get
+        /v1/rerank post
         /v1/responses post
         /workers get post
         /workers/{id} delete"#]]
@@ -82,6 +86,7 @@ fn what_we_serialise_is_what_the_schemas_list() {
         created: 1,
         owned_by: "o".to_owned(),
         max_model_len: Some(2),
+        parent: Some("p".to_owned()),
         simulated: true,
     };
     listed("Model", &serde_json::to_value(model).unwrap());

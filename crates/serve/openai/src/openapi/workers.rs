@@ -46,6 +46,10 @@ fn worker_card() -> Value {
     ];
     card.extend(fields("integer", &["id"]));
     card.extend(fields("integer", &sizes));
+    for list in ["forwards", "adapters"] {
+        let texts = json!({ "type": "array", "items": { "type": "string" } });
+        card.insert(list.to_owned(), texts);
+    }
     let mut gpu = fields("string", &["kind"]);
     gpu.extend(fields("integer", &["count", "memory_bytes"]));
     card.insert(

@@ -215,7 +215,10 @@ and a message that names it, or it is in the last table with the values that are
 they ask for nothing. `null` is accepted everywhere and means that the field is absent.
 
 Fields that are in none of the tables are unknown. They are refused too, unless the server runs with
-`--unknown-fields ignore`.
+`--unknown-fields ignore` or `forward`.
+
+Where every worker of the model is an engine with a server of its own (vLLM, SGLang, TensorRT-LLM, llama.cpp),
+nothing that is called not supported here is refused: the request is [forwarded](forwarding.md) to that server.
 
 `logprobs`, `logit_bias`, constrained output and required tool calls depend on the engine and are refused
 where a worker's engine cannot do them. [agents.md](agents.md) has the table.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::response::{OutputItem, Response};
+use crate::response::ErrorBody;
 use crate::sse::push_field;
 
 /// Everything that a stream says.
@@ -137,7 +138,18 @@ pub enum Part {
     },
 }
 
-impl Event<'_> {
+impl<'a> Event<'a> {
+    pub fn error(sequence_number: u64, error: &'a ErrorBody) -> Self {
+        let detail = &error.error;
+        let code = detail.code.as_deref().or(Some(&*detail.kind));
+        Self::Error {
+            sequence_number,
+            code: code.map(Cow::Borrowed),
+            message: Cow::Borrowed(&detail.message),
+            param: detail.param.as_deref().map(Cow::Borrowed),
+        }
+    }
+
     /// What stands in the line `event:`; the same as `type` in the data.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -160,7 +172,7 @@ impl Event<'_> {
         }
     }
 
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"event: ");
         out.extend_from_slice(self.name().as_bytes());
         push_field(out, b"\ndata: ", self);

@@ -216,18 +216,7 @@ impl ResponsesWriter {
 
     /// Appends an error, which ends the response.
     pub fn error(&mut self, out: &mut Vec<u8>, error: &ErrorBody) {
-        let detail = &error.error;
-        Event::Error {
-            sequence_number: self.next_number(),
-            code: detail
-                .code
-                .as_deref()
-                .or(Some(&*detail.kind))
-                .map(Cow::Borrowed),
-            message: Cow::Borrowed(&detail.message),
-            param: detail.param.as_deref().map(Cow::Borrowed),
-        }
-        .write(out);
+        Event::error(self.next_number(), error).write(out);
         if let Some(mut open) = self.open.take() {
             let text = std::mem::take(&mut open.text);
             let item = open.item(text, ResponseStatus::Incomplete);

@@ -89,7 +89,7 @@ fn options_are_passed_on() {
             top_p: 0.5,
             top_k: Some(7),
             min_p: 0.25,
-            penalties: Penalties {
+            penalties: contract::Penalties {
                 presence: 0.5,
                 frequency: -0.5,
                 repetition: 1.5,
@@ -242,6 +242,7 @@ fn a_model_is_loaded_from_its_folder() {
             "tokenizer_config.json",
             json!({
                 "bos_token": "<|begin_of_text|>",
+                "add_bos_token": true,
                 "eos_token": { "content": "<|eot_id|>", "lstrip": false },
                 "chat_template": [
                     { "name": "tool_use", "template": "{{ raise_exception('not this') }}" },
@@ -314,6 +315,43 @@ fn the_template_file_wins_and_bos_can_be_declined() {
         .completion(&completion(json!({ "prompt": "a" })))
         .unwrap();
     assert_eq!(plain[0].prompt.len(), 1);
+}
+
+#[test]
+fn a_text_begins_as_the_tokenizer_s_own_file_says() {
+    let template = json!({ "type": "TemplateProcessing", "single": [
+        { "SpecialToken": { "id": "<|begin_of_text|>", "type_id": 0 } },
+        { "Sequence": { "id": "A", "type_id": 0 } },
+    ], "pair": [{ "Sequence": { "id": "A", "type_id": 0 } }, { "Sequence": { "id": "B", "type_id": 1 } }],
+       "special_tokens": { "<|begin_of_text|>": {
+           "id": "<|begin_of_text|>", "ids": [fixture::BEGIN], "tokens": ["<|begin_of_text|>"],
+       } } });
+    let bytes = json!({
+        "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true,
+    });
+    for (processor, first) in [
+        (json!(null), false),
+        (bytes.clone(), false),
+        (template.clone(), true),
+        (
+            json!({ "type": "Sequence", "processors": [bytes, template] }),
+            true,
+        ),
+    ] {
+        let mut tokenizer = fixture::llama();
+        tokenizer["post_processor"] = processor.clone();
+        let folder = folder(&[
+            ("tokenizer.json", tokenizer),
+            (
+                "tokenizer_config.json",
+                json!({ "bos_token": "<|begin_of_text|>", "chat_template": TEMPLATE }),
+            ),
+        ]);
+        let model = Preprocessor::from_dir(folder.path(), PreprocessConfig::default()).unwrap();
+        let plain = completion(json!({ "prompt": "a" }));
+        let prompt = &model.completion(&plain).unwrap()[0].prompt;
+        assert_eq!(prompt[0] == fixture::BEGIN, first, "{processor}");
+    }
 }
 
 #[test]

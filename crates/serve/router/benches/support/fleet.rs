@@ -125,5 +125,7 @@ fn card(worker: usize) -> WorkerCard {
         speculation: "none".to_owned(),
         grammars: false,
         logit_bias: false,
+        forwards: Vec::new(),
+        adapters: Vec::new(),
     }
 }

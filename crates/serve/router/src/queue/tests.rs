@@ -24,7 +24,10 @@ fn of(identity: Identity, name: &str, priority: i32, excluded: &[u64]) -> Waitin
         request: RequestId::new(name),
         prompt_tokens: 100,
         chain: Box::default(),
-        excluded: excluded.iter().copied().map(WorkerId).collect(),
+        excluded: excluded
+            .iter()
+            .map(|&id| Excluded::tried(WorkerId(id)))
+            .collect(),
         priority,
         deadline: None,
         since: Moment::ZERO,

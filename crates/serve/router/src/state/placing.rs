@@ -110,7 +110,7 @@ impl State {
         queue.take_lost(|waiting| {
             !members
                 .iter()
-                .any(|(_, member)| !member.draining && !waiting.excluded.contains(&member.worker))
+                .any(|(_, member)| !member.draining && waiting.may_go_to(member.worker))
         })
     }
 
@@ -266,6 +266,8 @@ impl State {
             predicted_cached_tokens: claim.predicted_cached_tokens,
             actual_cached_tokens: None,
             outcome: Outcome::Placed,
+            forwarded: None,
+            normalized: false,
         });
     }
 
@@ -312,7 +314,7 @@ impl State {
     fn expected_wait(&self, query: &RouteQuery<'_>) -> Duration {
         let mut slots_per_second = 0.0;
         for (_, member) in self.members.iter() {
-            if !member.draining && !query.excluded.contains(&member.worker) {
+            if !member.draining && query.excludes(member.worker).is_none() {
                 let residence = f64::from(member.outlook.residence_seconds).max(1e-3);
                 slots_per_second += f64::from(member.slots) / residence;
             }

@@ -9,6 +9,7 @@ use contract::{BlockHash, Moment};
 
 use super::State;
 use super::members::Member;
+use crate::decision::Handling;
 use crate::learn::{FirstToken, Mark};
 use crate::load::Share;
 use crate::query::Claim;
@@ -51,10 +52,35 @@ pub(super) struct Reservation {
     pub(super) charge: Option<Charge>,
 }
 
+/// What the beginning of an answer says about its worker's speed.
+#[derive(Clone, Copy, Debug)]
+enum Learn {
+    FirstToken,
+    Nothing,
+}
+
 impl State {
     /// The request's first token is out: its prompt is no longer pending. Returns whether this was
     /// news.
     pub fn first_token(&mut self, claim: &Claim, cached_tokens: u32, now: Moment) -> bool {
+        self.started(claim, cached_tokens, now, Learn::FirstToken)
+    }
+
+    /// The whole answer is out in one piece: when its first token was is not known, and nothing
+    /// is learned of the worker's speed.
+    pub fn whole_answer(&mut self, claim: &Claim, cached_tokens: u32, now: Moment) {
+        self.started(claim, cached_tokens, now, Learn::Nothing);
+    }
+
+    /// Records what was decided about the request before it was routed.
+    pub fn handled(&mut self, claim: &Claim, handling: &Handling) {
+        self.log.amend(claim.decision, |decision| {
+            decision.forwarded.clone_from(&handling.forwarded);
+            decision.normalized = handling.normalized;
+        });
+    }
+
+    fn started(&mut self, claim: &Claim, cached_tokens: u32, now: Moment, learn: Learn) -> bool {
         let Some(reservation) = self.reservations.get_mut(claim.key) else {
             return false;
         };
@@ -69,7 +95,12 @@ impl State {
             member.health.served(member.slots);
             member.profile.progressed = now;
             reservation.mark = member.profile.occupancy.mark(now);
-            learn_first_token(member, reservation, claim, cached_tokens, now);
+            match learn {
+                Learn::FirstToken => {
+                    learn_first_token(member, reservation, claim, cached_tokens, now);
+                }
+                Learn::Nothing => {}
+            }
         }
         reservation.found_tokens = Some(cached_tokens);
         self.log.amend(reservation.decision, |decision| {

@@ -87,7 +87,7 @@ impl Survey {
         let asked = RequestNeeds::new(books.config, query);
         let (mut here, mut most) = (0, 0);
         for (slot, member) in books.members.iter() {
-            if member.draining || query.excluded.contains(&member.worker) {
+            if member.draining || query.excludes(member.worker).is_some() {
                 continue;
             }
             let cached = self.cached_tokens(slot, &asked);
@@ -212,8 +212,8 @@ pub(super) fn blocks_in_use(active: &ActiveBlocks, slot: usize, member: &Member)
 fn why_not(books: Books<'_>, member: &Member, query: &RouteQuery<'_>) -> Option<WhyNot> {
     if member.draining {
         Some(WhyNot::Draining)
-    } else if query.excluded.contains(&member.worker) {
-        Some(WhyNot::Tried)
+    } else if let Some(why) = query.excludes(member.worker) {
+        Some(why)
     } else if !is_trusted(member, books.now) {
         Some(WhyNot::Unsound)
     } else if !has_room(books.config, member) {

@@ -1,5 +1,6 @@
 //! The rules one by one, then all of them at random against a naive model.
 
+use crate::decision::Excluded;
 use std::time::Duration;
 
 use contract::random::mix;
@@ -44,6 +45,8 @@ pub(crate) fn card(worker: u64) -> WorkerCard {
         speculation: "none".to_owned(),
         grammars: false,
         logit_bias: false,
+        forwards: Vec::new(),
+        adapters: Vec::new(),
     }
 }
 
@@ -94,7 +97,8 @@ fn place_but(
     chain: &[BlockHash],
     excluded: &[u64],
 ) -> Result<Claim, RouteError> {
-    let excluded: Vec<WorkerId> = excluded.iter().copied().map(WorkerId).collect();
+    let excluded = excluded.iter().map(|&id| Excluded::tried(WorkerId(id)));
+    let excluded: Vec<Excluded> = excluded.collect();
     let query = RouteQuery {
         request: RequestId::new("r"),
         prompt_tokens: chain.len() as u32 * BLOCK_SIZE,
@@ -490,7 +494,9 @@ fn decisions_and_workers_read_well_as_json() {
             "state": "ended",
             "first_token_after": 2.0,
             "ended_after": 5.0
-          }
+          },
+          "forwarded": null,
+          "normalized": false
         }"#]]
     .assert_eq(&serde_json::to_string_pretty(&decision).unwrap());
     state.drain(WorkerId(1));

@@ -143,3 +143,43 @@ proptest! {
         let _ = decode(&bytes[..cut]);
     }
 }
+
+/// What a stored block of an adapter depends on.
+fn adapter_key(parent: Option<u64>, keys: &[&str]) -> Key {
+    use rmpv::Value;
+    let texts =
+        |texts: &[&str]| Value::Array(texts.iter().map(|text| Value::from(*text)).collect());
+    let fields = [
+        ("type", Value::from("BlockStored")),
+        ("block_hashes", Value::Array(vec![Value::from(101)])),
+        ("parent_block_hash", parent.map_or(Value::Nil, Value::from)),
+        (
+            "token_ids",
+            Value::Array((1..=4).map(Value::from).collect()),
+        ),
+        ("block_size", Value::from(4)),
+        ("lora_id", Value::from(1)),
+        ("lora_name", Value::from("sql")),
+        ("extra_keys", Value::Array(vec![texts(keys)])),
+    ];
+    let fields = fields.map(|(name, value)| (Value::from(name), value));
+    let batch = Value::Array(vec![
+        Value::from(1.0),
+        Value::Array(vec![Value::Map(fields.to_vec())]),
+        Value::Nil,
+    ]);
+    let mut bytes = Vec::new();
+    rmpv::encode::write_value(&mut bytes, &batch).unwrap();
+    stored(&decode(&bytes).unwrap().events[0]).key
+}
+
+#[test]
+fn blocks_of_an_adapter_are_known_by_the_salt_that_we_sent_with_it() {
+    let salt = crate::wire::salt(HashSeed::from_bits(0x1234)).unwrap();
+    let ours = Key::Ours(HashSeed::from_bits(0x1234));
+    assert_eq!(adapter_key(None, &["sql", &salt]), ours);
+    assert_eq!(adapter_key(Some(7), &["sql"]), Key::Plain, "as its parent");
+    assert_eq!(adapter_key(None, &["sql"]), Key::Foreign);
+    assert_eq!(adapter_key(None, &["sql", "theirs"]), Key::Foreign);
+    assert_eq!(adapter_key(None, &["other", &salt]), Key::Foreign);
+}

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
+use crate::decision::Excluded;
 use crate::query::Ticket;
 
 const WORKERS: u64 = 4;
@@ -262,12 +263,12 @@ impl World {
     }
 
     fn place(&mut self, asked: Asked) {
-        let excluded: Vec<WorkerId> = asked.tried.into_iter().map(WorkerId).collect();
+        let excluded = asked.tried.map(|id| Excluded::tried(WorkerId(id)));
         let query = RouteQuery {
             request: RequestId::new("r"),
             prompt_tokens: asked.prompt_tokens(),
             chain: &blocks(&asked.path),
-            excluded: &excluded,
+            excluded: excluded.as_slice(),
             identity: Identity {
                 tenant: asked.tenant,
                 ..Identity::default()
