@@ -99,9 +99,12 @@ impl Usage {
     }
 
     fn prompt_tokens(&self) -> Option<u32> {
-        let cached = self.cache_read_input_tokens.unwrap_or(0);
-        let created = self.cache_creation_input_tokens.unwrap_or(0);
-        Some(self.prompt_tokens? + cached + created)
+        let outside = [
+            self.cache_read_input_tokens,
+            self.cache_creation_input_tokens,
+        ];
+        let add = |sum: u32, tokens: &u32| sum.saturating_add(*tokens);
+        Some(outside.iter().flatten().fold(self.prompt_tokens?, add))
     }
 
     fn cached_tokens(&self) -> Option<u32> {

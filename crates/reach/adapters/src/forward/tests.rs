@@ -174,6 +174,24 @@ fn messages_report_their_usage_in_two_places() {
 }
 
 #[test]
+fn absurd_figures_of_an_engine_break_nothing() {
+    let request = request(ForwardPath::Messages, "{}", false);
+    let most = u32::MAX;
+    let usage = format!(
+        r#"{{"usage":{{"input_tokens":{most},"output_tokens":{most},"cache_read_input_tokens":{most}}}}}"#
+    );
+    let mut reader = ForwardedAnswer::new(&request, "ours", 0);
+    reader.push(usage.as_bytes(), SOON).unwrap();
+    reader.done(SOON).unwrap();
+    let summary = reader.summary();
+    assert_eq!(
+        (summary.prompt_tokens, summary.output_tokens),
+        (Some(most), most)
+    );
+    assert_eq!(reader.pop().unwrap().count(), most);
+}
+
+#[test]
 fn an_answer_in_one_piece_is_one_chunk() {
     let request = request(ForwardPath::ChatCompletions, "{}", false);
     let answer = r#"{"model":"theirs","choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":70,"completion_tokens":5,"prompt_tokens_details":null}}"#;
