@@ -23,13 +23,9 @@ use crate::plan::{ServingPlan, listed_models};
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 pub(super) struct RunningModels {
-    pub(super) frontend: Frontend,
-    pub(super) registry: Registry,
-    pub(super) clock: Clock,
-    pub(super) id: FrontendId,
-    pub(super) tasks: Tasks,
-    /// How long a model that goes may take to finish its answers.
-    pub(super) grace: Duration,
+    frontend: Frontend,
+    place: Place,
+    tasks: Tasks,
     running: Vec<Running>,
 }
 
@@ -46,6 +42,7 @@ pub(super) struct Place {
     pub(super) registry: Registry,
     pub(super) clock: Clock,
     pub(super) id: FrontendId,
+    /// How long a model that goes may take to finish its answers.
     pub(super) grace: Duration,
 }
 
@@ -59,10 +56,7 @@ impl RunningModels {
     ) -> anyhow::Result<Self> {
         let mut models = Self {
             frontend,
-            registry: place.registry,
-            clock: place.clock,
-            id: place.id,
-            grace: place.grace,
+            place,
             tasks: tasks.clone(),
             running: Vec::new(),
         };
@@ -118,24 +112,33 @@ impl RunningModels {
     }
 
     async fn serve(&self, plan: ServingPlan) -> anyhow::Result<Running> {
+        let Place {
+            registry,
+            clock,
+            id,
+            ..
+        } = &self.place;
         let name = plan.served.model.clone();
         let registry = match &plan.words {
-            Some(_) => self.registry.of_model(name.as_str()),
-            None => self.registry.clone(),
+            Some(_) => registry.of_model(name.as_str()),
+            None => registry.clone(),
         };
         let tasks = Tasks {
             tracker: self.tasks.tracker.clone(),
             stop: self.tasks.stop.child_token(),
         };
-        let preprocessor = plan.model.preprocessor(plan.served.max_context_tokens)?;
+        // Reading a vocabulary takes a second, and others are being served.
+        let (model, longest) = (plan.model, plan.served.max_context_tokens);
+        let read = tokio::task::spawn_blocking(move || model.preprocessor(longest));
+        let preprocessor = read.await??;
         let tokenizer = Arc::clone(preprocessor.tokenizer());
-        let router = Router::new(plan.router, &registry, self.clock);
+        let router = Router::new(plan.router, &registry, *clock);
         let (roster, changes) = roster();
         let target = JoinTarget {
             roster,
             registry,
-            clock: self.clock,
-            frontend: self.id,
+            clock: *clock,
+            frontend: *id,
             tokenizer,
             served: plan.served,
         };
@@ -146,7 +149,11 @@ impl RunningModels {
             adapters: plan.adapters,
             changes,
         };
-        membership::follow(plan.workers, target, &tasks).await?;
+        if let Err(error) = membership::follow(plan.workers, target, &tasks).await {
+            // What had begun to follow workers must not go on without a model.
+            tasks.stop.cancel();
+            return Err(error);
+        }
         self.frontend.serve_model(parts, &tasks);
         Ok(Running {
             name,
@@ -158,7 +165,7 @@ impl RunningModels {
 
     /// Stops what served a model once it is idle. `forever`: nobody serves it any more.
     fn let_go(&self, former: Running, forever: bool) {
-        let patience = Instant::now() + self.grace;
+        let patience = Instant::now() + self.place.grace;
         let work = async move {
             let router = &former.router;
             loop {
