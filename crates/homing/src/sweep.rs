@@ -75,13 +75,14 @@ async fn command(args: &SweepArgs) -> Result<bool, SweepError> {
     let outcome = match reached {
         None => in_virtual_time(args, &folder)
             .await
+            .map(|completed| (completed, false))
             .map_err(SweepError::Later),
         Some(reached) => live::run(reached, &folder).await,
     };
-    let (completed, problem) = match outcome {
-        Ok(completed) => (completed, None),
+    let (completed, out_of_time, problem) = match outcome {
+        Ok((completed, out_of_time)) => (completed, out_of_time, None),
         Err(SweepError::Before(error)) => return Err(SweepError::Before(error)),
-        Err(SweepError::Later(error)) => (folder_progress(&folder), Some(error)),
+        Err(SweepError::Later(error)) => (folder_progress(&folder), false, Some(error)),
     };
     let sitting = SweepSession {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -96,7 +97,8 @@ async fn command(args: &SweepArgs) -> Result<bool, SweepError> {
         write_report(&folder, measurements.as_ref(), args.threads).map_err(SweepError::Later)?;
     match problem {
         Some(error) => Err(SweepError::Later(error)),
-        None => Ok(is_done || args.search),
+        // A limit that was reached is no failure: that is what it is for.
+        None => Ok(is_done || args.search || out_of_time),
     }
 }
 

@@ -7,7 +7,7 @@ use ::sweep::PartialPlan;
 use clap::{Args, Subcommand};
 
 pub(super) const EXAMPLES: &str = "\
-Exit status: 0 if all runs are done, 1 if some are left or the report cannot be written, 2 if the
+Exit status: 0 if all runs are done or the time limit was reached, 1 if some are left or the report cannot be written, 2 if the
 plan or the server cannot be used. Ctrl-C ends the current run and writes a report of the others.
 
 Examples:
@@ -19,6 +19,7 @@ Examples:
   homing sweep --preset five-level --target http://dynamo:8000 --modes round_robin,kv \\
     --set-mode-command './set-mode.sh {mode}' --get-mode-command './get-mode.sh' \\
     --ready-url http://dynamo:8000/health --output out
+  homing sweep --target http://127.0.0.1:8000 --beside other=http://127.0.0.1:9000 --output out
   homing sweep --story --output out
   homing sweep report out";
 
@@ -51,6 +52,18 @@ pub(crate) struct SweepArgs {
     /// Folder for raw records and reports; an interrupted sweep of the same plan in it resumes
     #[arg(long, value_name = "DIR", required = true, help_heading = "Results")]
     pub(crate) output: Option<PathBuf>,
+    /// Begin no run of a live sweep that would not end within this time; the same command resumes
+    #[arg(
+        long,
+        value_name = "TIME",
+        conflicts_with = "in_virtual_time",
+        help_heading = "Plan"
+    )]
+    pub(crate) time_limit: Option<String>,
+    /// After a live run, cancel the requests that are not measured instead of waiting for them. The
+    /// server's own counters are then not compared
+    #[arg(long, conflicts_with = "in_virtual_time", help_heading = "Plan")]
+    pub(crate) no_drain: bool,
     /// Environment variable that holds the target's API key
     #[arg(long, value_name = "NAME", help_heading = "Testbed")]
     pub(crate) api_key_env: Option<String>,
@@ -90,7 +103,8 @@ pub(crate) struct PlanArgs {
     #[arg(long, help_heading = "Plan")]
     levels: Option<String>,
     /// Router modes; the first is the one that the others are compared with (default:
-    /// round-robin,kv-blocks,kv); with --set-mode-command any words
+    /// round-robin,kv-blocks,kv); kv-blocks@120+180 runs a mode at some levels only; with
+    /// --set-mode-command any words
     #[arg(long, help_heading = "Plan")]
     modes: Option<String>,
     /// Runs per mode and level, each with its own seed and conversations; results are their
@@ -107,6 +121,9 @@ pub(crate) struct PlanArgs {
     /// Time that is measured (default: 300s)
     #[arg(long, value_name = "TIME", help_heading = "Plan")]
     window: Option<String>,
+    /// How much longer the warm-up of a live run may take until load is steady (default: 120s)
+    #[arg(long, value_name = "TIME", help_heading = "Plan")]
+    settle: Option<String>,
     /// Workload: the name of a built-in one or the path of a TOML file (default: specification)
     #[arg(long, help_heading = "Plan")]
     workload: Option<String>,
@@ -137,6 +154,10 @@ pub(crate) struct PlanArgs {
     /// Model to request there; by default the first that it lists
     #[arg(long, help_heading = "Testbed")]
     model: Option<String>,
+    /// Another OpenAI server in front of the same engines, measured like a mode under this name;
+    /// caches are reset through the target. Separate several by commas
+    #[arg(long, value_name = "NAME=URL", help_heading = "Testbed")]
+    beside: Option<String>,
     /// Shell command that sets the mode on any other server; the mode replaces {mode} in it and is
     /// in the environment variable HOMING_MODE
     #[arg(long, value_name = "COMMAND", help_heading = "Testbed")]
@@ -163,6 +184,7 @@ impl PlanArgs {
             repeats: this.repeats,
             warmup: this.warmup,
             window: this.window,
+            settle: this.settle,
             workload: this.workload,
             seed: this.seed,
             slo: this.slo,
@@ -171,6 +193,7 @@ impl PlanArgs {
             workers: this.workers,
             target: this.target,
             model: this.model,
+            beside: this.beside,
             set_mode_command: this.set_mode_command,
             get_mode_command: this.get_mode_command,
             reset_command: this.reset_command,

@@ -4,9 +4,10 @@ use ::loadgen::Starter;
 use ::loadgen::client::{Client, Patience, Target};
 use ::sweep::live::LiveRun;
 use ::sweep::live::deployment::{Deployment, Hooks};
+use ::sweep::plan::Beside;
 use ::sweep::{Folder, Testbed};
 use anyhow::Context as _;
-use contract::Clock;
+use contract::{Clock, Moment};
 use http_client::{HttpClient, HttpOptions};
 use tokio_util::sync::CancellationToken;
 
@@ -22,13 +23,16 @@ use crate::process::{stop_signal, unix_ms};
 pub(super) struct Reached {
     client: Client,
     deployment: Deployment,
+    beside: Vec<(String, Client)>,
+    deadline: Option<Moment>,
+    drain: bool,
     model: String,
     simulated: bool,
     clock: Clock,
 }
 
-/// Makes the runs that are left; how many were completed.
-pub(super) async fn run(reached: Reached, folder: &Folder) -> Result<usize, SweepError> {
+/// Makes the runs that are left; how many were completed, and whether time ran out.
+pub(super) async fn run(reached: Reached, folder: &Folder) -> Result<(usize, bool), SweepError> {
     let stop = CancellationToken::new();
     let clock = reached.clock;
     let mut view = View::new(folder.plan(), folder.left().len(), clock);
@@ -38,6 +42,7 @@ pub(super) async fn run(reached: Reached, folder: &Folder) -> Result<usize, Swee
         folder,
         deployment: reached.deployment,
         client: reached.client,
+        beside: reached.beside,
         patience: Patience::default(),
         starters: starters.collect(),
         model: reached.model,
@@ -45,6 +50,8 @@ pub(super) async fn run(reached: Reached, folder: &Folder) -> Result<usize, Swee
         clock,
         unix_ms,
         stop: stop.clone(),
+        drain: reached.drain,
+        deadline: reached.deadline,
         watcher: Box::new(|news| view.show(news)),
     };
     let mut running = Box::pin(sweep.run());
@@ -62,14 +69,19 @@ pub(super) async fn run(reached: Reached, folder: &Folder) -> Result<usize, Swee
     if stop.is_cancelled() {
         print::note(format_args!("stopped; the current run is not counted"));
     }
-    outcome.map_err(|error| SweepError::Later(error.into()))
+    let completed = outcome.map_err(|error| SweepError::Later(error.into()))?;
+    Ok((completed, view.is_out_of_time()))
 }
 
 /// The server of a testbed, checked before anything is measured or written.
 pub(super) async fn reach(args: &SweepArgs, testbed: &Testbed) -> anyhow::Result<Reached> {
     let clock = Clock::start();
+    let limit = args.time_limit.as_deref().map(lab::notation::duration);
+    let limit = limit.transpose().context("time-limit")?;
     let (address, model) = match testbed {
-        Testbed::Homing { target, model } | Testbed::Hooks { target, model, .. } => (target, model),
+        Testbed::Homing { target, model, .. } | Testbed::Hooks { target, model, .. } => {
+            (target, model)
+        }
         Testbed::Virtual { .. } | Testbed::Story { .. } => {
             anyhow::bail!("a virtual sweep has no target server")
         }
@@ -106,9 +118,25 @@ pub(super) async fn reach(args: &SweepArgs, testbed: &Testbed) -> anyhow::Result
             Deployment::homing(transport.clone(), root, token).await?
         }
     };
+    let mut beside = Vec::new();
+    if let Testbed::Homing { beside: others, .. } = testbed {
+        for Beside { name, target } in others {
+            // Of whoever else serves, no more than OpenAI's own fields can be expected.
+            let mut other = Target::new(target, &served.name).context("beside")?;
+            other.extensions = false;
+            let client = Client::new(transport.clone(), other, patience, clock);
+            find_model(&client, Some(&served.name))
+                .await
+                .with_context(|| format!("beside: {name}"))?;
+            beside.push((name.clone(), client));
+        }
+    }
     Ok(Reached {
         client: Client::new(transport, target, patience, clock),
         deployment,
+        beside,
+        deadline: limit.map(|limit| clock.now() + limit),
+        drain: !args.no_drain,
         model: served.name,
         simulated: served.simulated,
         clock,

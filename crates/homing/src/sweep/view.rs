@@ -27,6 +27,7 @@ pub(super) struct View {
     name: String,
     stage: Stage,
     seconds: u32,
+    out_of_time: bool,
 }
 
 impl View {
@@ -35,13 +36,13 @@ impl View {
             terminal: io::stderr().is_terminal(),
             clock,
             begun: clock.now(),
-            // Answers of the specification's load take half a minute.
-            run_takes: plan.warmup() + plan.window() + Duration::from_secs(45),
+            run_takes: plan.expected_run(),
             runs,
             ended: 0,
             name: String::new(),
             stage: Stage::Switching,
             seconds: 0,
+            out_of_time: false,
         }
     }
 
@@ -56,7 +57,20 @@ impl View {
             }
             News::Second(snapshot) => self.second(snapshot),
             News::Ended(cell) => self.ended(cell),
+            News::OutOfTime { left, expected } => {
+                self.finish();
+                self.out_of_time = true;
+                line(&format!(
+                    "no time is left for a run of {} s; {left} are left",
+                    expected.as_secs()
+                ));
+            }
         }
+    }
+
+    /// Whether the time limit ended the sweep.
+    pub(super) fn is_out_of_time(&self) -> bool {
+        self.out_of_time
     }
 
     /// Leaves no half-drawn bar behind.

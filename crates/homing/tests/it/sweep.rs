@@ -70,6 +70,7 @@ async fn live<'a>(cluster: &Cluster, folder: &'a Folder, stop: CancellationToken
             .await
             .unwrap(),
         client: Client::new(transport, target, patience, clock),
+        beside: Vec::new(),
         patience,
         starters: articles
             .map(|article| Starter::new(article.title, article.text))
@@ -79,6 +80,8 @@ async fn live<'a>(cluster: &Cluster, folder: &'a Folder, stop: CancellationToken
         clock,
         unix_ms: || 1_700_000_000_000,
         stop,
+        drain: true,
+        deadline: None,
         watcher: Box::new(|_| {}),
     }
 }
@@ -158,7 +161,7 @@ async fn what_is_stopped_leaves_whole_runs_and_goes_on() {
         News::Ended(_) => ended += 1,
         // In the middle of the second run.
         News::Stage(Stage::Finishing) if (ended, begun) == (1, 2) => stopper.cancel(),
-        News::Stage(_) | News::Second(_) => {}
+        News::Stage(_) | News::Second(_) | News::OutOfTime { .. } => {}
     });
     assert_eq!(Box::pin(run.run()).await.unwrap(), 1);
     drop(run);
@@ -169,6 +172,50 @@ async fn what_is_stopped_leaves_whole_runs_and_goes_on() {
     assert_eq!(Box::pin(run.run()).await.unwrap(), 3);
     drop(run);
     assert_eq!(publish(&folder, None, 1).unwrap().done, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_would_end_too_late_is_not_begun() {
+    let place = tempfile::tempdir().unwrap();
+    let cluster = cluster().await;
+    let left_over = std::cell::Cell::new(None);
+    let more = "target = \"http://cluster\"\nrepeats = 3";
+    let folder = folder(place.path(), more, false);
+    let mut run = live(&cluster, &folder, CancellationToken::new()).await;
+    let begun = cluster.clock.now();
+    run.drain = false;
+    let enough_for_one = folder.plan().expected_run() + Duration::from_secs(1);
+    run.deadline = Some(begun + enough_for_one);
+    run.watcher = Box::new(|news| {
+        if let News::OutOfTime { left, .. } = news {
+            left_over.set(Some(left));
+        }
+    });
+    assert_eq!(Box::pin(run.run()).await.unwrap(), 1);
+    drop(run);
+    assert_eq!((folder.left().len(), left_over.get()), (5, Some(5)));
+    let summary = publish(&folder, None, 1).unwrap();
+    assert_eq!((summary.done, summary.cells[0].errors), (1, 0));
+    // Counted by the server, and cancelled.
+    assert_eq!(summary.cells[0].server_hit_pct, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_beside_is_measured_between_the_modes() {
+    let place = tempfile::tempdir().unwrap();
+    let cluster = cluster().await;
+    let more = "target = \"http://cluster\"\nbeside = \"other=http://other\"";
+    let folder = folder(place.path(), more, false);
+    let mut run = live(&cluster, &folder, CancellationToken::new()).await;
+    // The same engines, whatever the address.
+    run.beside = vec![("other".to_owned(), run.client.clone())];
+    assert_eq!(Box::pin(run.run()).await.unwrap(), 3);
+    drop(run);
+    let summary = publish(&folder, None, 1).unwrap();
+    let other = summary.cells.iter().find(|cell| cell.mode == "other");
+    let other = other.unwrap();
+    assert!(other.requests > 0 && other.errors == 0);
+    assert_eq!(other.server_hit_pct, None, "its counters are not known");
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,7 +21,7 @@ mod steadiness;
 
 use std::time::Duration;
 
-use contract::Clock;
+use contract::{Clock, Moment};
 use loadgen::client::{Client, Patience};
 use loadgen::record::seconds;
 use loadgen::settings::SettingsError;
@@ -40,10 +40,11 @@ use stats::cell_summary::CellSummary;
 use stats::figures::Pool;
 use stats::raw::{CellFacts, CellName, RawCell, SCHEMA, ServerCounters, Speculation};
 
-/// How much longer than planned load may take to settle.
-const SETTLING: Duration = Duration::from_secs(120);
 /// How long a server may take to end what was cancelled.
 const IDLING: Duration = Duration::from_secs(60);
+/// How long an engine may hold the blocks of a request that was cancelled: some steps. Blocks that
+/// are held cannot be emptied.
+const CANCELLING: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What a live sweep is made of.
@@ -52,6 +53,8 @@ pub struct LiveRun<'a> {
     pub folder: &'a Folder,
     pub deployment: Deployment,
     pub client: Client,
+    /// Clients of the servers that the plan measures beside this one, by their names.
+    pub beside: Vec<(String, Client)>,
     pub patience: Patience,
     /// Texts to begin conversations with, as many as the workload's pool or more.
     pub starters: Vec<Starter>,
@@ -64,6 +67,11 @@ pub struct LiveRun<'a> {
     pub unix_ms: fn() -> u64,
     /// Once cancelled, the current run is cancelled and no other is begun.
     pub stop: CancellationToken,
+    /// Whether requests that are not measured may finish before the next run. Otherwise they are
+    /// cancelled, and what the server counted is not compared: it lacks them.
+    pub drain: bool,
+    /// No run is begun that would probably end later.
+    pub deadline: Option<Moment>,
     pub watcher: Box<dyn FnMut(News<'_>) + 'a>,
 }
 
@@ -78,6 +86,11 @@ pub enum News<'a> {
     Stage(Stage),
     Second(&'a Snapshot),
     Ended(&'a CellSummary),
+    /// The next run would not end before the deadline.
+    OutOfTime {
+        left: usize,
+        expected: Duration,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +127,19 @@ impl LiveRun<'_> {
     /// Makes the runs that are left, until it is stopped, and says how many were completed.
     pub async fn run(&mut self) -> Result<usize, LiveError> {
         let left = self.folder.left();
+        // The longest so far: an estimate that is too short would cost a run that is not counted.
+        let mut longest = None;
         for (done, name) in left.iter().enumerate() {
+            let expected = longest.unwrap_or_else(|| self.folder.plan().expected_run());
+            let begun = self.clock.now();
+            if self
+                .deadline
+                .is_some_and(|deadline| begun + expected > deadline)
+            {
+                let left = left.len() - done;
+                (self.watcher)(News::OutOfTime { left, expected });
+                return Ok(done);
+            }
             (self.watcher)(News::Begins {
                 name,
                 left: left.len() - done,
@@ -134,6 +159,7 @@ impl LiveRun<'_> {
             let slo = &self.folder.plan().slo;
             let cell = CellSummary::new(&name.mode, Some(name.concurrency), pool, Some(slo));
             (self.watcher)(News::Ended(&cell));
+            longest = longest.max(Some(self.clock.now() - begun));
         }
         Ok(left.len())
     }
@@ -143,9 +169,11 @@ impl LiveRun<'_> {
         let (plan, clock) = (self.folder.plan(), self.clock);
         let seed = plan.seed_of(name.repeat);
         self.stage(Stage::Switching);
-        let mode_confirmed = self.deployment.switch(&name.mode).await?;
+        // A server beside has one mode of its own, which nobody switches, and counts for itself.
+        let is_beside = self.client_beside(&name.mode).is_some();
+        let mode_confirmed = is_beside || self.deployment.switch(&name.mode).await?;
         self.deployment.reset().await?;
-        let before = self.deployment.counters().await;
+        let before = self.deployment.counters().await.filter(|_| !is_beside);
         let collector = Collector::default();
         let tasks = TaskTracker::new();
         let generator = self.generator(name, seed, &collector, &tasks)?;
@@ -165,19 +193,11 @@ impl LiveRun<'_> {
             oldest.is_none_or(|oldest| oldest >= end) || clock.now() >= deadline
         })
         .await;
-        // Running requests may finish, so that both sides have counted the same requests.
-        generator.drain().await;
-        self.look_until(&generator, |generator| {
-            generator.oldest_in_flight().is_none() || clock.now() >= deadline + patience
-        })
-        .await;
-        generator.stop().await;
-        generator.stopped().await;
-        let counted = difference(before.as_ref(), self.deployment.counters().await.as_ref());
-        let still_confirmed = self.deployment.confirm(&name.mode).await?;
-        let idle = self.deployment.idle();
-        // A server that never gets idle makes the next run's caches warm, and nothing worse.
-        let _ = tokio::time::timeout(IDLING, idle).await;
+        self.end_load(&generator, deadline + patience).await;
+        let after = self.deployment.counters().await;
+        let counted = difference(before.as_ref(), after.as_ref());
+        let still_confirmed = is_beside || self.deployment.confirm(&name.mode).await?;
+        self.until_idle().await;
         let (records, itl) = collector.take();
         if records.iter().all(|record| record.error.is_some()) {
             return Err(LiveError::NothingAnswered(name.clone()));
@@ -197,13 +217,44 @@ impl LiveRun<'_> {
                 steady,
                 mode_confirmed: mode_confirmed && still_confirmed,
                 slots: counted.as_ref().and_then(|counted| counted.slots),
-                server: counted.as_ref().and_then(server_counters),
+                server: counted
+                    .filter(|_| self.drain)
+                    .as_ref()
+                    .and_then(server_counters),
                 speculation: counted.as_ref().and_then(speculation),
                 virtual_run: None,
                 itl,
             },
             records,
         })
+    }
+
+    /// Lets running requests finish, so that both sides have counted the same requests, or
+    /// cancels them.
+    async fn end_load(&mut self, generator: &LoadGenerator, latest: Moment) {
+        let clock = self.clock;
+        if self.drain {
+            generator.drain().await;
+            self.look_until(generator, |generator| {
+                generator.oldest_in_flight().is_none() || clock.now() >= latest
+            })
+            .await;
+        }
+        generator.stop().await;
+        generator.stopped().await;
+    }
+
+    /// A server that never gets idle makes the next run's caches warm, and nothing worse.
+    async fn until_idle(&self) {
+        let _ = tokio::time::timeout(IDLING, self.deployment.idle()).await;
+        if !self.drain {
+            tokio::time::sleep(CANCELLING).await;
+        }
+    }
+
+    fn client_beside(&self, name: &str) -> Option<&Client> {
+        let found = self.beside.iter().find(|(beside, _)| beside == name);
+        found.map(|(_, client)| client)
     }
 
     fn stage(&mut self, stage: Stage) {
@@ -230,8 +281,9 @@ impl LiveRun<'_> {
             warmup: Duration::ZERO,
             unix_ms: (self.unix_ms)(),
         };
+        let client = self.client_beside(&name.mode).unwrap_or(&self.client);
         let parts = loadgen::LiveParts {
-            client: self.client.clone(),
+            client: client.clone(),
             starters,
             user_model: None,
             registry: Registry::new(),
@@ -282,7 +334,7 @@ impl LiveRun<'_> {
     /// Waits for the planned time and until load is steady; says whether it became so.
     async fn warm_up(&mut self, generator: &LoadGenerator, concurrency: u32) -> bool {
         let planned = self.clock.now() + self.folder.plan().warmup();
-        let latest = planned + SETTLING;
+        let latest = planned + self.folder.plan().settle();
         let mut steady = false;
         let clock = self.clock;
         self.look_until(generator, |generator| {

@@ -4,6 +4,7 @@
 //! first, the drift is counted as its own. So cells are shuffled by default; where a switch of
 //! the mode is expensive they can be grouped, and the report says so.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use contract::random::{Random, mix};
@@ -14,11 +15,15 @@ use stats::raw::CellName;
 
 const SHUFFLE: u64 = 0x04de;
 
+/// Levels by the name of a mode.
+pub type LevelsOfModes = BTreeMap<String, Vec<u32>>;
+
 /// What of a plan decides which cells there are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cells<'a> {
     pub(crate) modes: &'a [String],
     pub(crate) levels: &'a [u32],
+    pub(crate) only: &'a LevelsOfModes,
     pub(crate) repeats: u32,
     pub(crate) seed: u64,
 }
@@ -48,6 +53,16 @@ impl Order {
 
     /// Every cell of a plan, once.
     pub(crate) fn cells(self, plan: Cells<'_>) -> Vec<CellName> {
+        let mut cells = self.all_cells(plan);
+        cells.retain(|cell| {
+            let only = plan.only.get(&cell.mode);
+            only.is_none_or(|levels| levels.contains(&cell.concurrency))
+        });
+        cells
+    }
+
+    /// As if every mode were run at every level.
+    fn all_cells(self, plan: Cells<'_>) -> Vec<CellName> {
         let repeats = 1..=plan.repeats;
         match self {
             Self::Random => repeats.flat_map(|repeat| shuffled(plan, repeat)).collect(),

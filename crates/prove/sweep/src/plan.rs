@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::partial::{PartialPlan, read};
 pub use self::preset::Preset;
-use crate::order::{Cells, Order};
+use crate::order::{Cells, LevelsOfModes, Order};
 use crate::story::{self, Stage};
 use stats::cell_summary::VIRTUAL;
 use stats::raw::CellName;
@@ -26,6 +26,9 @@ use stats::slo::Objectives;
 
 /// The version of `plan.json`.
 pub const SCHEMA: u32 = 1;
+
+/// How much longer than planned load may take to settle, unless a plan says otherwise.
+const SETTLE_S: f64 = 120.0;
 
 /// The field that makes no sense, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,13 +47,29 @@ pub struct Plan {
     /// The first is what others are compared with.
     pub modes: Vec<String>,
     pub levels: Vec<u32>,
+    /// The levels of a mode that is not run at all of them.
+    #[serde(default, skip_serializing_if = "LevelsOfModes::is_empty")]
+    pub only: LevelsOfModes,
     pub repeats: u32,
     pub warmup_s: f64,
+    /// How much longer the warm-up of a live run may take until load is steady. Plans written
+    /// before it could be chosen do not have it.
+    #[serde(default = "settle_s", skip_serializing_if = "is_settle_s")]
+    pub settle_s: f64,
     pub window_s: f64,
     pub seed: u64,
     #[serde(with = "objectives")]
     pub slo: Objectives,
     pub order: Order,
+}
+
+fn settle_s() -> f64 {
+    SETTLE_S
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_settle_s(seconds: &f64) -> bool {
+    *seconds == SETTLE_S
 }
 
 /// What a sweep controls.
@@ -65,6 +84,8 @@ pub enum Testbed {
     Homing {
         target: String,
         model: Option<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        beside: Vec<Beside>,
     },
     /// Any server with OpenAI's API, driven through commands.
     Hooks {
@@ -75,6 +96,13 @@ pub enum Testbed {
         reset_command: Option<String>,
         ready_url: Option<String>,
     },
+}
+
+/// Another server in front of the same engines, reported like a mode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beside {
+    pub name: String,
+    pub target: String,
 }
 
 impl Testbed {
@@ -96,6 +124,24 @@ impl Plan {
         Duration::from_secs_f64(self.window_s)
     }
 
+    /// Servers that are measured beside the modes of the one under test.
+    pub fn beside(&self) -> &[Beside] {
+        match &self.testbed {
+            Testbed::Homing { beside, .. } => beside,
+            Testbed::Virtual { .. } | Testbed::Story { .. } | Testbed::Hooks { .. } => &[],
+        }
+    }
+
+    pub fn settle(&self) -> Duration {
+        Duration::from_secs_f64(self.settle_s)
+    }
+
+    /// How long a live run takes, before one has shown it: answers of the specification's load
+    /// take half a minute.
+    pub fn expected_run(&self) -> Duration {
+        self.warmup() + self.window() + Duration::from_secs(45)
+    }
+
     pub fn is_virtual(&self) -> bool {
         matches!(
             self.testbed,
@@ -113,9 +159,22 @@ impl Plan {
         self.order.cells(Cells {
             modes: &self.modes,
             levels: &self.levels,
+            only: &self.only,
             repeats: self.repeats,
             seed: self.seed,
         })
+    }
+
+    /// The modes as they are asked for: with their levels, where these are not all.
+    fn mode_words(&self) -> Vec<String> {
+        let word = |mode: &String| match self.only.get(mode) {
+            Some(levels) => {
+                let levels: Vec<String> = levels.iter().map(u32::to_string).collect();
+                format!("{mode}@{}", levels.join("+"))
+            }
+            None => mode.clone(),
+        };
+        self.modes.iter().map(word).collect()
     }
 
     /// Of the conversations of a repeat, from 1: the same in every mode and at every level.
@@ -126,9 +185,13 @@ impl Plan {
     /// The first field in which a plan that was written differs from this one.
     pub fn differs_from(&self, written: &serde_json::Value) -> Option<String> {
         let mine = serde_json::to_value(self).unwrap_or_default();
-        let fields = mine.as_object().into_iter().flatten();
-        let mut different = fields.filter(|(name, value)| written.get(name) != Some(value));
-        different.next().map(|(name, _)| name.clone())
+        let fields = |plan: &serde_json::Value| -> Vec<String> {
+            let fields = plan.as_object().into_iter().flatten();
+            fields.map(|(name, _)| name.clone()).collect()
+        };
+        // Either may have a field that the other leaves out; the list of runs is no field.
+        let mut names = fields(&mine).into_iter().chain(fields(written));
+        names.find(|name| name != "cells" && mine.get(name) != written.get(name))
     }
 }
 
@@ -140,7 +203,7 @@ impl fmt::Display for Plan {
             f,
             "{} runs: {} at {} conversations, {} repeat(s), {} s + {} s, order {}, seed {}",
             self.cells().len(),
-            self.modes.join(", "),
+            self.mode_words().join(", "),
             levels.join(", "),
             self.repeats,
             self.warmup_s,

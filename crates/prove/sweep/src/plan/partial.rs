@@ -6,8 +6,8 @@ use contract::error_chain;
 use router::ModeName;
 use serde::Deserialize;
 
-use super::{Plan, PlanError, Preset, SCHEMA, Testbed};
-use crate::order::Order;
+use super::{Beside, Plan, PlanError, Preset, SCHEMA, SETTLE_S, Testbed};
+use crate::order::{LevelsOfModes, Order};
 use crate::story;
 use lab::notation;
 use lab::setting::Setting;
@@ -33,12 +33,13 @@ pub struct PartialPlan {
     /// `60,80`, `60..180:20`, or a list of numbers.
     #[serde(default, deserialize_with = "words")]
     pub levels: Option<String>,
-    /// `round-robin,kv`, or a list.
+    /// `round-robin,kv`, or a list; `kv-blocks@120+180` is run at these levels alone.
     #[serde(default, deserialize_with = "words")]
     pub modes: Option<String>,
     pub repeats: Option<u32>,
     pub warmup: Option<String>,
     pub window: Option<String>,
+    pub settle: Option<String>,
     pub workload: Option<String>,
     pub seed: Option<u64>,
     pub slo: Option<String>,
@@ -49,6 +50,9 @@ pub struct PartialPlan {
     /// Of a live one.
     pub target: Option<String>,
     pub model: Option<String>,
+    /// `name=http://host:port,...`, or a list.
+    #[serde(default, deserialize_with = "words")]
+    pub beside: Option<String>,
     pub set_mode_command: Option<String>,
     pub get_mode_command: Option<String>,
     pub reset_command: Option<String>,
@@ -79,6 +83,7 @@ impl PartialPlan {
             repeats: self.repeats.or(other.repeats),
             warmup: self.warmup.or(other.warmup),
             window: self.window.or(other.window),
+            settle: self.settle.or(other.settle),
             workload: self.workload.or(other.workload),
             seed: self.seed.or(other.seed),
             slo: self.slo.or(other.slo),
@@ -87,6 +92,7 @@ impl PartialPlan {
             workers: self.workers.or(other.workers),
             target: self.target.or(other.target),
             model: self.model.or(other.model),
+            beside: self.beside.or(other.beside),
             set_mode_command: self.set_mode_command.or(other.set_mode_command),
             get_mode_command: self.get_mode_command.or(other.get_mode_command),
             reset_command: self.reset_command.or(other.reset_command),
@@ -106,11 +112,14 @@ impl PartialPlan {
         let order = named(&partial.order);
         let order = order.parse::<Order>().map_err(bad("order"))?;
         let workload = named(&partial.workload);
+        let levels = partial.levels()?;
+        let (modes, only) = partial.modes(is_virtual, &levels)?;
         let plan = Plan {
             schema: SCHEMA,
             testbed: partial.testbed(is_virtual, &workload)?,
-            modes: partial.modes(is_virtual)?,
-            levels: partial.levels()?,
+            modes,
+            levels,
+            only,
             repeats: match partial.repeats {
                 None if is_virtual => VIRTUAL_REPEATS,
                 None => LIVE_REPEATS,
@@ -123,6 +132,10 @@ impl PartialPlan {
             window_s: match time("window", &named(&partial.window))? {
                 0.0 => return Err(bad("window")("a window of 0 measures nothing")),
                 window => window,
+            },
+            settle_s: match &partial.settle {
+                Some(settle) => time("settle", settle)?,
+                None => SETTLE_S,
             },
             seed: partial.seed.unwrap_or(DEFAULT_SEED),
             slo: partial
@@ -152,14 +165,18 @@ impl PartialPlan {
         }
     }
 
-    /// Names of the router's modes, or any words that a command understands.
-    fn modes(&self, is_virtual: bool) -> Result<Vec<String>, PlanError> {
+    /// Names of the router's modes, or any words that a command understands; and the levels of
+    /// those that are not run at all.
+    fn modes(
+        &self,
+        is_virtual: bool,
+        levels: &[u32],
+    ) -> Result<(Vec<String>, LevelsOfModes), PlanError> {
         let text = self.modes.as_deref().unwrap_or_default();
+        let mut only = LevelsOfModes::new();
         if self.story && self.modes.is_none() {
-            return Ok(story::stages()
-                .into_iter()
-                .map(|stage| stage.name)
-                .collect());
+            let stages = story::stages().into_iter().map(|stage| stage.name);
+            return Ok((stages.collect(), only));
         }
         if self.story {
             let problem = "a story has its own stages; omit story or modes";
@@ -171,6 +188,10 @@ impl PartialPlan {
             if name.is_empty() {
                 return Err(bad("modes")("a mode has no name"));
             }
+            let (name, some) = match name.split_once('@') {
+                Some((name, some)) if !free => (name, Some(some)),
+                _ => (name, None),
+            };
             let name = match free {
                 true => name.to_owned(),
                 false => {
@@ -182,9 +203,33 @@ impl PartialPlan {
             if modes.contains(&name) {
                 return Err(bad("modes")(format!("{name} appears twice")));
             }
+            if let Some(some) = some {
+                only.insert(name.clone(), levels_of(&name, some, levels)?);
+            }
             modes.push(name);
         }
-        Ok(modes)
+        for Beside { name, .. } in self.besides()? {
+            if modes.contains(&name) {
+                return Err(bad("beside")(format!("{name} appears twice")));
+            }
+            modes.push(name);
+        }
+        Ok((modes, only))
+    }
+
+    fn besides(&self) -> Result<Vec<Beside>, PlanError> {
+        let text = self.beside.as_deref().unwrap_or_default();
+        let words = text.split(',').map(str::trim);
+        let beside = |word: &str| match word.split_once('=') {
+            Some((name, target)) if !name.is_empty() && target.starts_with("http") => Ok(Beside {
+                name: name.to_owned(),
+                target: target.to_owned(),
+            }),
+            _ => Err(bad("beside")(format!(
+                "`{word}` is not a name and an address, such as other=http://127.0.0.1:9000"
+            ))),
+        };
+        words.filter(|word| !word.is_empty()).map(beside).collect()
     }
 
     fn testbed(&self, is_virtual: bool, workload: &str) -> Result<Testbed, PlanError> {
@@ -195,6 +240,10 @@ impl PartialPlan {
     }
 
     fn virtual_testbed(&self, workload: &str) -> Result<Testbed, PlanError> {
+        if self.beside.is_some() {
+            let problem = "a virtual sweep has no server to measure beside; omit one of the two";
+            return Err(bad("beside")(problem));
+        }
         if self.target.is_some() {
             let problem = "a virtual sweep has no target server; omit one of the two";
             return Err(bad("target")(problem));
@@ -256,10 +305,16 @@ impl PartialPlan {
             &self.reset_command,
             &self.ready_url,
         ];
-        Ok(match hooks.iter().any(|hook| hook.is_some()) {
+        let is_hooked = hooks.iter().any(|hook| hook.is_some());
+        if is_hooked && self.beside.is_some() {
+            let problem = "caches are emptied through a Homing server's API; omit the commands";
+            return Err(bad("beside")(problem));
+        }
+        Ok(match is_hooked {
             false => Testbed::Homing {
                 target,
                 model: self.model.clone(),
+                beside: self.besides()?,
             },
             true => Testbed::Hooks {
                 target,
@@ -271,6 +326,19 @@ impl PartialPlan {
             },
         })
     }
+}
+
+/// The levels behind a mode's `@`, which must be among the plan's.
+fn levels_of(mode: &str, text: &str, levels: &[u32]) -> Result<Vec<u32>, PlanError> {
+    let level = |word: &str| {
+        let level = word.parse().ok().filter(|level| levels.contains(level));
+        level.ok_or_else(|| {
+            bad("modes")(format!(
+                "{mode}@{text}: `{word}` is not one of the plan's levels"
+            ))
+        })
+    };
+    text.split('+').map(level).collect()
 }
 
 fn time(field: &'static str, text: &str) -> Result<f64, PlanError> {

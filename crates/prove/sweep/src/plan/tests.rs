@@ -87,6 +87,85 @@ fn what_is_said_first_goes_before_what_is_said_later() {
 }
 
 #[test]
+fn a_mode_is_run_at_some_levels_if_that_is_all_that_is_wanted() {
+    let text = "levels = [60, 120, 180]\nmodes = \"round-robin,kv-blocks@120+180\"\nrepeats = 2";
+    let plan = partial(text).resolve(true).unwrap();
+    assert_eq!(plan.modes, ["round-robin", "kv-blocks"]);
+    let cells = plan.cells();
+    let of_blocks = cells.iter().filter(|cell| cell.mode == "kv-blocks");
+    assert_eq!((cells.len(), of_blocks.count()), (10, 4));
+    let command = plan.command();
+    assert!(
+        command.contains("--modes round-robin,kv-blocks@120+180"),
+        "{command}"
+    );
+    let all = partial(&text.replace("@120+180", ""))
+        .resolve(true)
+        .unwrap();
+    let written = serde_json::to_value(&all).unwrap();
+    assert_eq!(plan.differs_from(&written).as_deref(), Some("only"));
+    // Also if only the folder has it.
+    let written = serde_json::to_value(&plan).unwrap();
+    assert_eq!(all.differs_from(&written).as_deref(), Some("only"));
+    let read: Plan = serde_json::from_value(written).unwrap();
+    assert_eq!(read, plan);
+}
+
+#[test]
+fn servers_beside_are_reported_like_modes() {
+    let text = "target = \"http://x\"\nmodes = \"kv\"\nbeside = \"a=http://y,b=http://z\"";
+    let plan = partial(text).resolve(false).unwrap();
+    assert_eq!(plan.modes, ["kv", "a", "b"]);
+    let command = plan.command();
+    assert!(
+        command.contains("--beside a=http://y,b=http://z"),
+        "{command}"
+    );
+    assert!(command.contains("--modes kv --"), "{command}");
+    for (text, part) in [
+        ("beside = \"a\"", "is not a name and an address"),
+        ("beside = \"kv=http://y\"", "kv appears twice"),
+        (
+            "beside = \"a=http://y\"\nready-url = \"http://y\"",
+            "omit the commands",
+        ),
+    ] {
+        let text = format!("target = \"http://x\"\nmodes = \"kv\"\n{text}");
+        let (found, problem) = field(&text, false);
+        assert_eq!(found, "beside");
+        assert!(problem.contains(part), "{problem}");
+    }
+}
+
+#[test]
+fn plans_of_before_settling_could_be_chosen_are_the_same() {
+    let plan = |text: &str| partial(text).resolve(true).unwrap();
+    let written = serde_json::to_value(plan("")).unwrap();
+    assert_eq!(written.get("settle_s"), None);
+    assert_eq!(plan("settle = \"120s\"").differs_from(&written), None);
+    let other = plan("settle = \"10s\"");
+    assert_eq!(other.differs_from(&written).as_deref(), Some("settle_s"));
+    assert!(other.command().contains("--settle 10s"));
+}
+
+#[test]
+fn what_live_sweeps_alone_have_is_checked_too() {
+    for (text, expected, part) in [
+        (
+            "modes = \"kv@61\"",
+            "modes",
+            "`61` is not one of the plan's levels",
+        ),
+        ("settle = \"soon\"", "settle", "soon"),
+        ("beside = \"a=http://x\"", "beside", "no server"),
+    ] {
+        let (found, problem) = field(text, true);
+        assert_eq!(found, expected, "{text}: {problem}");
+        assert!(problem.contains(part), "{text}: {problem}");
+    }
+}
+
+#[test]
 fn the_field_that_makes_no_sense_is_named() {
     for (text, expected, part) in [
         ("levels = \"sixty\"", "levels", "`sixty` is not a number"),
