@@ -4,6 +4,7 @@ mod aiperf;
 mod client;
 mod dynamo;
 mod frontend;
+mod gpu;
 mod hostile;
 mod llama;
 mod loadgen;
@@ -44,6 +45,12 @@ pub(crate) enum Bench {
     ///
     /// Uses the shipped build of `homing` and Dynamo from PyPI, by turns.
     Dynamo(dynamo::Arguments),
+    /// Genuine vLLM servers on this machine's cards behind our frontend: a live sweep
+    ///
+    /// Starts the servers, `homing frontend` before them and `homing sweep` against it, and ends them
+    /// afterwards. With --homing it needs neither cargo nor a checkout, so this program can be copied
+    /// to a machine with cards.
+    Gpu(Box<gpu::Arguments>),
     /// What clients that misbehave cost conversations beside them
     ///
     /// Runs 180 conversations three times on simulated workers in real time: alone, beside twenty
@@ -128,6 +135,7 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
             build_homing()?;
             dynamo::run(arguments)
         }
+        Bench::Gpu(arguments) => gpu::run(arguments),
         Bench::Hostile(arguments) => {
             build_homing()?;
             hostile::run(arguments)
