@@ -35,6 +35,11 @@ const GROUPS: [Group; 6] = [
                 "the OpenAI wire format: requests, responses, events",
             ),
             of(
+                "bpe",
+                1,
+                "text to tokens by byte-pair merges, for a model's tokenizer.json",
+            ),
+            of(
                 "preprocess",
                 2,
                 "text ⇄ tokens: template, tokenizer, limits, detokenising, stop strings",
