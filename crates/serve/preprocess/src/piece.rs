@@ -3,8 +3,8 @@
 //! Byte-pair merges never cross the pieces that a tokenizer's split pattern makes, so two
 //! halves of a text tokenise like the whole exactly if the pattern splits at the cut, and
 //! splits the left half alone as it does with the right half behind it. The patterns of
-//! o200k, cl100k, Llama 3, Qwen 2 and GPT-2 all tile the text from left to right, look at
-//! most one character ahead (`\s+(?!\S)`) and never behind. Two kinds of places are safe:
+//! o200k, Tekken, cl100k, Llama 3, Qwen 2 and GPT-2 all tile the text from left to right, look
+//! at most one character ahead (`\s+(?!\S)`) and never behind. Two kinds of places are safe:
 //!
 //! 1. **Between `\n` and an ASCII letter.** No alternative matches a line break followed by a
 //!    letter: the optional character before letters excludes `\r` and `\n` (GPT-2: is a
@@ -18,6 +18,14 @@
 //!    apostrophe. Nothing looks ahead from there, since the left half ends in a letter. The
 //!    right half starts a match of its own, and none looks behind.
 //!
+//! DeepSeek and SmolLM split in steps. The first ones isolate numbers and Chinese characters,
+//! none of which are at a cut: the parts on both sides of it are the same, but for the one that
+//! is cut. What splits that one is GPT-2's pattern, or DeepSeek's, of which the same holds: its
+//! first alternative is a punctuation mark and ASCII letters, the second has an optional
+//! character that excludes line breaks before letters and marks, and the others are as above.
+//! A part that a number ends may start with the line break; GPT-2's last two alternatives treat
+//! that one character alike.
+//!
 //! NFC, which Qwen applies first, composes characters only with following marks, so it
 //! never changes anything across an ASCII character that follows the cut.
 //!
@@ -27,9 +35,10 @@
 /// Which split pattern the tokenizer has, as far as cuts are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SplitPattern {
-    /// White space that ends in line breaks is one piece: o200k, cl100k, Llama 3, Qwen 2.
+    /// White space that ends in line breaks is one piece: o200k, Tekken, cl100k, Llama 3, Qwen 2,
+    /// DeepSeek.
     GroupsLineBreaks,
-    /// GPT-2: white space before a word loses its last character to it.
+    /// GPT-2, SmolLM: white space before a word loses its last character to it.
     Gpt2,
 }
 

@@ -6,7 +6,6 @@
 //! ordinary text may be cut further ([`Tokenizer::split_pattern`]); where a model's rules
 //! are not known to allow it, its text is encoded whole. Right comes before fast.
 
-mod bpe;
 pub mod embedded;
 pub mod hugging_face;
 mod special;

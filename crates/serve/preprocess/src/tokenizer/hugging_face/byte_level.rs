@@ -1,7 +1,4 @@
 //! The bytes behind the tokens of a byte-level vocabulary.
-//!
-//! Such vocabularies write each byte as a visible character: visible Latin-1 bytes as
-//! themselves, the other 68 as the characters from U+0100 on, in order.
 
 use contract::TokenId;
 
@@ -53,54 +50,9 @@ impl TokenTable {
     }
 
     fn push_token(&mut self, text: &str) {
-        let before = self.bytes.len();
-        for character in text.chars() {
-            match byte_of(character) {
-                Some(byte) => self.bytes.push(byte),
-                None => {
-                    // Not in the alphabet: then the token is text as it stands.
-                    self.bytes.truncate(before);
-                    self.bytes.extend_from_slice(text.as_bytes());
-                    return;
-                }
-            }
+        // With characters that are not in the alphabet, the token is text as it stands.
+        if !bpe::push_bytes(text, &mut self.bytes) {
+            self.bytes.extend_from_slice(text.as_bytes());
         }
-    }
-}
-
-/// Whether a byte is written as the Latin-1 character of the same number.
-const fn is_visible(byte: u8) -> bool {
-    matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff)
-}
-
-/// The byte that a character of the alphabet stands for.
-fn byte_of(character: char) -> Option<u8> {
-    let code = u32::from(character);
-    if let Ok(byte) = u8::try_from(code) {
-        return is_visible(byte).then_some(byte);
-    }
-    let rank = usize::try_from(code.checked_sub(256)?).ok()?;
-    (0..=u8::MAX).filter(|&byte| !is_visible(byte)).nth(rank)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_alphabet_is_that_of_the_library() {
-        let alphabet = tokenizers::pre_tokenizers::byte_level::ByteLevel::alphabet();
-        assert_eq!(alphabet.len(), 256);
-        let mut bytes: Vec<u8> = alphabet
-            .into_iter()
-            .map(|character| byte_of(character).unwrap())
-            .collect();
-        bytes.sort_unstable();
-        assert!(bytes.into_iter().eq(0..=u8::MAX));
-        // The best-known members.
-        assert_eq!(byte_of('Ġ'), Some(b' '));
-        assert_eq!(byte_of('Ċ'), Some(b'\n'));
-        assert_eq!(byte_of('é'), Some(0xe9));
-        assert_eq!(byte_of('世'), None);
     }
 }

@@ -5,7 +5,24 @@
 
 use serde_json::{Value, json};
 
-use super::rules::{GPT2_PATTERN, GROUPING_PATTERNS};
+/// Patterns that group white space with the line breaks at its end.
+const GROUPING_PATTERNS: [&str; 4] = [
+    // Llama 3 and cl100k.
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    // Qwen 2.
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    // o200k.
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    // Mistral's Tekken.
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+];
+const GPT2_PATTERN: &str =
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+const DEEP_SEEK_PATTERNS: [&str; 3] = [
+    r"\p{N}{1,3}",
+    "[一-龥\u{3040}-ゟ゠-ヿ]+",
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+];
 
 const MERGES: [(&str, &str); 14] = [
     ("Ċ", "Ċ"),
@@ -81,15 +98,25 @@ pub(crate) fn variants() -> Vec<(&'static str, Value)> {
     };
     let nfc = json!({ "type": "NFC" });
     let byte_level = |add_prefix_space: bool| json!({ "type": "ByteLevel", "add_prefix_space": add_prefix_space, "trim_offsets": true, "use_regex": true });
+    let digits_first = json!({ "type": "Sequence", "pretokenizers": [
+        { "type": "Digits", "individual_digits": true }, byte_level(false),
+    ] });
     let mut stripping = llama();
     stripping["added_tokens"][1]["rstrip"] = json!(true);
     vec![
         ("llama", llama()),
         ("qwen", with(split(GROUPING_PATTERNS[1]), nfc.clone())),
         ("o200k", with(split(GROUPING_PATTERNS[2]), Value::Null)),
+        ("tekken", with(split(GROUPING_PATTERNS[3]), Value::Null)),
+        ("deepseek", with(splits(&DEEP_SEEK_PATTERNS), Value::Null)),
+        ("smollm", with(digits_first, Value::Null)),
         ("gpt2", with(byte_level(false), Value::Null)),
-        ("gpt2 split", with(split(GPT2_PATTERN), nfc)),
+        ("gpt2 split", with(split(GPT2_PATTERN), nfc.clone())),
         ("unknown: prefix space", with(byte_level(true), Value::Null)),
+        (
+            "unknown: like qwen",
+            with(split(&format!("{}|x", GROUPING_PATTERNS[1])), nfc.clone()),
+        ),
         ("unknown: pattern", with(split(r"\w+|\W+"), Value::Null)),
         (
             "unknown: normaliser",
@@ -101,11 +128,18 @@ pub(crate) fn variants() -> Vec<(&'static str, Value)> {
 }
 
 fn split(pattern: &str) -> Value {
-    json!({
-        "type": "Sequence",
-        "pretokenizers": [
-            { "type": "Split", "pattern": { "Regex": pattern }, "behavior": "Isolated", "invert": false },
-            { "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false },
-        ]
-    })
+    splits(&[pattern])
+}
+
+fn splits(patterns: &[&str]) -> Value {
+    let split = |pattern: &&str| {
+        json!({
+            "type": "Split", "pattern": { "Regex": pattern }, "behavior": "Isolated", "invert": false,
+        })
+    };
+    let mut steps: Vec<Value> = patterns.iter().map(split).collect();
+    steps.push(json!({
+        "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false,
+    }));
+    json!({ "type": "Sequence", "pretokenizers": steps })
 }

@@ -35,8 +35,10 @@ static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
 fn only_known_rules_are_cut() {
     for (name, ours, _) in &*PAIRS {
         let expected = match *name {
-            "llama" | "qwen" | "o200k" => Some(SplitPattern::GroupsLineBreaks),
-            "gpt2" | "gpt2 split" => Some(SplitPattern::Gpt2),
+            "llama" | "qwen" | "o200k" | "tekken" | "deepseek" => {
+                Some(SplitPattern::GroupsLineBreaks)
+            }
+            "gpt2" | "gpt2 split" | "smollm" => Some(SplitPattern::Gpt2),
             _ => None,
         };
         assert_eq!(ours.split_pattern(), expected, "{name}");
