@@ -20,6 +20,7 @@ mod packages;
 mod process;
 mod python;
 mod ui;
+mod vocabularies;
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -67,6 +68,7 @@ enum Step {
     Dashboards,
     Browser,
     Clients,
+    Vocabularies,
     Model,
     Dynamo,
     Engines,
@@ -98,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         .collect();
     if arguments.list {
         for step in steps {
-            println!("{:<10} {}", step.name(), step.about());
+            println!("{:<12} {}", step.name(), step.about());
         }
         return Ok(());
     }
@@ -183,6 +185,7 @@ impl Step {
             Self::Dashboards => "dashboards",
             Self::Browser => "browser",
             Self::Clients => "clients",
+            Self::Vocabularies => "vocabularies",
             Self::Model => "model",
             Self::Dynamo => "dynamo",
             Self::Engines => "engines",
@@ -206,6 +209,7 @@ impl Step {
             Self::Dashboards => "dashboards and rules, every query against a live Prometheus",
             Self::Browser => "the web console in Chromium, before a live demo",
             Self::Clients => "third-party clients against a live server",
+            Self::Vocabularies => "tokens of genuine vocabularies, fetched, against the library's",
             Self::Model => "SmolLM2, fetched, against transformers and through the whole system",
             Self::Dynamo => "genuine Dynamo workers behind our links",
             Self::Engines => "a genuine vLLM on the processor, forwarded to and with an adapter",
@@ -222,6 +226,7 @@ impl Step {
             Self::Metrics => &[Tool::Prometheus],
             Self::Dashboards => &[Tool::Prometheus, Tool::Node],
             Self::Clients => &[Tool::Python],
+            Self::Vocabularies => &[Tool::Node],
             Self::Model => &[Tool::Python],
             Self::Dynamo => &[Tool::Python, Tool::Etcd],
             Self::Engines => &[Tool::Python],
@@ -258,6 +263,7 @@ impl Step {
             Self::Dashboards => dashboards::check()?,
             Self::Browser => ui::browse()?,
             Self::Clients => clients::check()?,
+            Self::Vocabularies => vocabularies::check()?,
             Self::Model => model::check()?,
             Self::Dynamo => dynamo::check()?,
             Self::Engines => engines::check()?,
@@ -378,6 +384,7 @@ mod tests {
             | Step::Dashboards
             | Step::Browser
             | Step::Clients
+            | Step::Vocabularies
             | Step::Model
             | Step::Dynamo
             | Step::Engines
