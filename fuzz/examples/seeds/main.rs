@@ -21,6 +21,7 @@ fn main() -> io::Result<()> {
     streams()?;
     texts::bodies()?;
     texts::model_answers()?;
+    texts::tokenized()?;
     envelopes()?;
     requests()?;
     engines()?;

@@ -95,3 +95,23 @@ pub(super) fn model_answers() -> io::Result<()> {
     let thought = "<think>\nhm <tool_call>\n</think>\n\nDone.";
     write(target, "thought", &[64], thought.as_bytes())
 }
+
+/// The family, the merges, and pieces of text by number, or behind 255 as they are.
+pub(super) fn tokenized() -> io::Result<()> {
+    let target = "tokenizer";
+    let merges = [
+        12, 0, 1, 16, 2, 6, 0, 6, 17, 3, 5, 3, 7, 7, 6, 6, 9, 9, 1, 18, 20, 0, 0, 0, 2,
+    ];
+    for family in 0..27 {
+        let first = [&[family][..], &merges, &[255]].concat();
+        let text = "It's <s>abe aba  \n\n 123 e\u{301} \u{65e5}\u{672c}<tool>a<end> b";
+        write(target, &format!("text-{family}"), &first, text.as_bytes())?;
+    }
+    let first = [&[2][..], &merges].concat();
+    write(
+        target,
+        "runs",
+        &first,
+        &[128, 200, 137, 90, 160, 50, 33, 5, 31, 36],
+    )
+}
