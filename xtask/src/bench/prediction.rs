@@ -30,7 +30,7 @@ use crate::repository;
 const MODEL: [&str; 4] = ["--model", "smollm2", "--context", "4096"];
 const MODES: [&str; 2] = ["round-robin", "kv"];
 const LOAD: [&str; 4] = ["--workload", "small-model", "--levels", "6"];
-/// A router begins with an accelerator's speeds in mind and learns those of a processor.
+/// A router begins without knowing its workers' speed.
 const WARMUP: &str = "80s";
 /// Virtual runs that a prediction is made of.
 const REPEATS: &str = "20";

@@ -4,26 +4,34 @@
 //! completion pass through the router anyway, and they are enough:
 //!
 //! ```text
-//! seconds per token      = step + step_growth × requests in flight       while decoding
-//! time to first token    = first_token_steps × seconds per token
+//! seconds per token      = step × (1 + growth × requests in flight)      while decoding
+//! time to first token    = fixed × (1 + growth × requests in flight)
 //!                        + prefill × (pending + uncached prompt tokens)
 //! ```
 //!
-//! The fixed part of the time to first token is counted in steps, because what it consists
-//! of (the rest of the running step, the steps that share the batch with decodes) grows and
-//! shrinks with them: when a worker slows down, the many samples of its decoding correct
-//! the few samples of its prefill as well.
+//! The fixed part grows with company as steps do, because it consists of them: the rest of the
+//! running step, and the steps that share the batch with decodes. When a worker slows down, the
+//! many samples of its decoding therefore correct the few samples of its first tokens as well.
 //!
 //! # Guarantees
 //!
-//! - **Wrong for a minute at most.** Samples lose weight with time and with number, so a
-//!   worker that changes its speed is known again soon; see [`line`].
+//! - **Nobody is presumed fast.** The first samples say how fast a machine is. What is believed
+//!   beforehand is only the shape: how many prompt tokens take as long as the fixed part, how
+//!   much a further request adds to a step. It is measured in the machine's own time, so it is
+//!   the same for a processor and for an accelerator; see [`line`].
+//! - **Different only as far as proven.** A worker's first tokens differ from the fleet's by what
+//!   its samples show beyond chance; see [`fleet`]. Its first sample, which includes a warm-up, shows nothing.
+//!   So workers that are alike cost alike, and a request leaves the one that holds its prompt
+//!   for another only if that has been measured to be faster.
+//! - **The level is each worker's own, the shape is the fleet's.** How steps grow with company
+//!   and first tokens with work shows only while load and prompts vary, and then through noise.
+//!   Workers that differ by that noise alone would be loaded differently for good, so both,
+//!   relative to the level, are taken from all workers together.
+//! - **Changes are known soon.** Samples lose weight with time and with number: with one per
+//!   second a worker that changes its speed is known again within a minute, and with fewer after
+//!   some twenty; see [`line`].
 //! - **One bad sample is one bad sample.** Residuals are clipped at a multiple of what they
 //!   usually are.
-//! - **The level is each worker's own, the shape is the fleet's.** How steps grow with
-//!   company shows only while the load varies, and then through noise. Workers that differ
-//!   by that noise alone would be loaded differently for good, so growth, relative to the
-//!   step, is averaged over the fleet.
 //! - **Doubt decays.** What was learned long ago fades into what the rest of the fleet
 //!   shows, so a worker that once looked slow and was avoided since is tried again.
 //!
@@ -32,6 +40,7 @@
 //! What the figures are worth in a decision is [`crate::policy`]'s business.
 
 pub mod average;
+pub mod fleet;
 pub mod line;
 pub mod occupancy;
 mod slots;
@@ -43,6 +52,7 @@ use std::time::Duration;
 use contract::Moment;
 
 use average::Average;
+pub use fleet::Fleet;
 use line::{Line, Shape};
 pub use occupancy::{Interval, Mark, Occupancy};
 pub use slots::Slots;
@@ -52,10 +62,21 @@ const FRESH: Duration = Duration::from_secs(15);
 /// How fast it fades then.
 const FADING_SECONDS: f64 = 15.0;
 
+/// How many samples it is worth what is believed beforehand about the growth of steps: many. It
+/// is much the same for all machines, and a fleet in balance shows little of it.
+const GROWTH_WORTH: f64 = 50.0;
+/// And about the fixed part of the time to first token, in tokens: one. It differs by a factor of
+/// a hundred between engines, and any two turns show it.
+const PIVOT_WORTH: f64 = 1.0;
+
 /// No engine is faster, and dividing by a step must stay possible.
 const SHORTEST_STEP_SECONDS: f64 = 1e-6;
 
-/// What is believed about a worker before it has served anything.
+/// With fewer samples a worker is new: each of them changes what is known of all.
+const NEW: f64 = 4.0;
+
+/// What is believed about a worker before anything has served anything. From the first sample on
+/// only the ratios count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Priors {
     pub prefill_tokens_per_second: f64,
@@ -106,34 +127,6 @@ impl Outlook {
     pub fn first_token(&self, in_flight: f32, tokens: f32) -> f32 {
         self.first_token_steps * self.step(in_flight) + self.prefill_seconds_per_token * tokens
     }
-
-    /// Between two outlooks; 0 is the first.
-    fn toward(self, other: Self, share: f32) -> Self {
-        let mix = |mine: f32, theirs: f32| mine + (theirs - mine) * share;
-        Self {
-            prefill_seconds_per_token: mix(
-                self.prefill_seconds_per_token,
-                other.prefill_seconds_per_token,
-            ),
-            first_token_steps: mix(self.first_token_steps, other.first_token_steps),
-            step_seconds: mix(self.step_seconds, other.step_seconds),
-            step_growth_seconds: mix(self.step_growth_seconds, other.step_growth_seconds),
-            output_tokens: mix(self.output_tokens, other.output_tokens),
-            residence_seconds: mix(self.residence_seconds, other.residence_seconds),
-            hit_rate: mix(self.hit_rate, other.hit_rate),
-        }
-    }
-
-    /// The mean of several; `None` of none.
-    pub fn mean(outlooks: impl IntoIterator<Item = Self>) -> Option<Self> {
-        let mut mean = Self::default();
-        let mut count = 0.0;
-        for outlook in outlooks {
-            count += 1.0;
-            mean = mean.toward(outlook, 1.0 / count);
-        }
-        (count > 0.0).then_some(mean)
-    }
 }
 
 /// A first token, as it bears on what there is to learn.
@@ -155,37 +148,35 @@ pub struct FirstToken {
 pub struct Learner {
     /// Seconds between tokens, by requests in flight.
     decode: Line,
-    /// Time to first token by tokens to compute, both in steps.
+    /// Time to first token by tokens to compute, both as they would be without company.
     prefill: Line,
     output_tokens: Average,
     residence: Average,
     hit_rate: Average,
-    /// How much a step grows with each further request, as a share of the step of a request
-    /// that is alone; `None` as long as only this worker's own samples are known.
-    growth: Option<f64>,
+    /// What all workers show; `None` as long as only this one's own samples are known.
+    fleet: Option<Fleet>,
     /// When speed was last seen.
     sampled: Option<Moment>,
 }
 
 impl Learner {
     pub fn new(priors: &Priors) -> Self {
-        let prefill = 1.0 / priors.prefill_tokens_per_second;
         let residence = priors.output_tokens * priors.step_seconds * 2.0;
         Self {
             decode: Line::new(Shape {
                 intercept: priors.step_seconds,
                 slope: priors.step_growth_seconds,
-                spread: 16.0,
+                worth: GROWTH_WORTH,
             }),
             prefill: Line::new(Shape {
-                intercept: priors.first_token_steps,
-                slope: prefill,
-                spread: 1000.0 / priors.step_seconds,
+                intercept: priors.first_token_steps * priors.step_seconds,
+                slope: 1.0 / priors.prefill_tokens_per_second,
+                worth: PIVOT_WORTH,
             }),
             output_tokens: Average::new(priors.output_tokens),
             residence: Average::new(residence),
             hit_rate: Average::new(0.5),
-            growth: None,
+            fleet: None,
             sampled: None,
         }
     }
@@ -198,10 +189,10 @@ impl Learner {
         if seen.waited {
             return;
         }
-        let (alone, growth) = self.step();
-        let step = (alone + growth * f64::from(seen.in_flight)).max(SHORTEST_STEP_SECONDS);
+        let company = 1.0 + self.growth() * f64::from(seen.in_flight);
         let (work, after) = (seen.work_tokens as f64, seen.after.as_secs_f64());
-        self.prefill.observe(work / step, after / step, 1.0, now);
+        self.prefill
+            .observe(work / company, after / company, 1.0, now);
         self.sampled = Some(now);
     }
 
@@ -215,8 +206,14 @@ impl Learner {
         let others = (during.in_flight - 1.0).max(0.0);
         // All requests of a worker see the same steps: together they are one witness.
         let weight = 1.0 / during.in_flight.max(1.0);
+        let growth = self.growth();
+        let before = (self.decode.weight() >= NEW).then(|| self.step_alone(growth));
         self.decode
             .observe(others, seconds / f64::from(tokens), weight, now);
+        if let Some(before) = before {
+            let times = self.step_alone(growth) / before.max(SHORTEST_STEP_SECONDS);
+            self.prefill.raise_intercept(times);
+        }
         self.sampled = Some(now);
     }
 
@@ -226,34 +223,74 @@ impl Learner {
         self.residence.observe(residence.as_secs_f64(), now);
     }
 
-    /// How much steps grow with company, and how well that is known, between 0 and 1.
-    pub fn own_growth(&self) -> (f64, f64) {
-        let alone = self.decode.intercept().max(SHORTEST_STEP_SECONDS);
-        (self.decode.slope() / alone, self.decode.determined())
-    }
-
-    /// Takes over what the fleet shows of [`own_growth`](Self::own_growth).
-    pub fn set_growth(&mut self, growth: f64) {
-        self.growth = Some(growth);
-    }
-
-    /// Seconds of a step alone, and what each further request adds: at the usual load what
-    /// this worker shows, and from there as the fleet shows.
-    fn step(&self) -> (f64, f64) {
-        let Some(growth) = self.growth else {
-            return (self.decode.intercept(), self.decode.slope());
-        };
+    /// Seconds of a step alone: what the worker shows at its usual load, less what that adds.
+    fn step_alone(&self, growth: f64) -> f64 {
         let usual = self.decode.center().max(0.0);
-        let alone = self.decode.at(usual) / (1.0 + growth * usual);
-        (alone, growth * alone)
+        self.decode.at(usual) / (1.0 + growth * usual)
+    }
+
+    /// How much steps grow with company, as far as is known.
+    fn growth(&self) -> f64 {
+        self.fleet
+            .map_or_else(|| self.own_growth(), |fleet| fleet.growth)
+    }
+
+    /// How much steps grow with company here, relative to a step alone.
+    fn own_growth(&self) -> f64 {
+        self.decode.slope() / self.decode.intercept().max(SHORTEST_STEP_SECONDS)
+    }
+
+    /// Takes over what all workers show.
+    pub fn set_fleet(&mut self, fleet: Fleet) {
+        self.fleet = Some(fleet);
     }
 
     /// The current estimates.
     pub fn outlook(&self) -> Outlook {
-        let (step, growth) = self.step();
+        self.outlook_trusted(1.0)
+    }
+
+    /// What to believe now: old samples fade into what the fleet shows, so that a worker avoided
+    /// for its slowness gets to show whether it still is.
+    pub fn outlook_at(&self, now: Moment) -> Outlook {
+        self.outlook_trusted(self.trust(now))
+    }
+
+    /// How far what was seen holds now, between 0 and 1.
+    fn trust(&self, now: Moment) -> f64 {
+        let Some(at) = self.sampled else {
+            return 0.0;
+        };
+        let age = now.since(at).saturating_sub(FRESH).as_secs_f64();
+        (-age / FADING_SECONDS).exp()
+    }
+
+    /// The worker's own figures as far as they are trusted, between 0 and 1, and for the rest the
+    /// fleet's.
+    fn outlook_trusted(&self, trust: f64) -> Outlook {
+        let Some(fleet) = &self.fleet else {
+            let line = &self.prefill;
+            return self.figures(
+                (self.decode.intercept(), self.decode.slope()),
+                (line.intercept(), line.slope()),
+            );
+        };
+        let step = fleet.step_of(self, trust);
+        let level = fleet.first_token_of(self, trust);
+        let mix = |own: &Average, fleet: f64| (fleet + (own.value() - fleet) * trust) as f32;
         Outlook {
-            prefill_seconds_per_token: self.prefill.slope() as f32,
-            first_token_steps: self.prefill.intercept() as f32,
+            output_tokens: mix(&self.output_tokens, fleet.output_tokens),
+            residence_seconds: mix(&self.residence, fleet.residence),
+            hit_rate: mix(&self.hit_rate, fleet.hit_rate),
+            ..self.figures((step, step * fleet.growth), (level * fleet.pivot, level))
+        }
+    }
+
+    /// With the seconds of a step and of a first token, each with what grows.
+    fn figures(&self, (step, growth): (f64, f64), (fixed, prefill): (f64, f64)) -> Outlook {
+        Outlook {
+            prefill_seconds_per_token: prefill as f32,
+            first_token_steps: (fixed / step.max(SHORTEST_STEP_SECONDS)) as f32,
             step_seconds: step as f32,
             step_growth_seconds: growth as f32,
             output_tokens: self.output_tokens.value() as f32,
@@ -262,19 +299,8 @@ impl Learner {
         }
     }
 
-    /// Whether speed was seen lately.
-    pub fn is_fresh(&self, now: Moment) -> bool {
-        self.sampled.is_some_and(|at| now.since(at) <= FRESH)
-    }
-
-    /// What to believe now, given what the rest of the fleet shows: old samples fade into
-    /// that, so that a worker avoided for its slowness gets to show whether it still is.
-    pub fn outlook_beside(&self, fleet: Outlook, now: Moment) -> Outlook {
-        let own = self.outlook();
-        let Some(at) = self.sampled else {
-            return fleet;
-        };
-        let age = now.since(at).saturating_sub(FRESH).as_secs_f64();
-        own.toward(fleet, (1.0 - (-age / FADING_SECONDS).exp()) as f32)
+    /// Whether so little of its speed was seen that each sample changes what is known of all.
+    pub fn is_new(&self) -> bool {
+        self.prefill.weight() < NEW
     }
 }

@@ -144,6 +144,39 @@ impl Terms {
     pub fn total(&self) -> f64 {
         f64::from(self.ttft_ms + self.queue_ms + self.decode_ms + self.eviction_ms + self.wait_ms)
     }
+
+    /// How much more this is than a lower cost, and which term has the largest part in it.
+    fn beyond(&self, other: &Self) -> Dearer {
+        let mut mostly = ("first token", self.ttft_ms - other.ttft_ms);
+        for (name, more) in [
+            ("queue", self.queue_ms - other.queue_ms),
+            ("decodes", self.decode_ms - other.decode_ms),
+            ("eviction", self.eviction_ms - other.eviction_ms),
+            ("wait", self.wait_ms - other.wait_ms),
+        ] {
+            if more > mostly.1 {
+                mostly = (name, more);
+            }
+        }
+        Dearer {
+            ms: self.total() - other.total(),
+            mostly: mostly.0,
+        }
+    }
+}
+
+/// How much more one worker costs than another, and what most of that is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dearer {
+    pub ms: f64,
+    /// As the terms are called where they are displayed.
+    pub mostly: &'static str,
+}
+
+impl fmt::Display for Dearer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} ms more, mostly {}", self.ms, self.mostly)
+    }
 }
 
 impl fmt::Display for Terms {
@@ -223,11 +256,18 @@ pub enum Reason {
         terms: Terms,
     },
     /// Another worker holds much more of the prompt and was passed over all the same: it is
-    /// full, or it costs so much more time.
+    /// full, or it has more to do and costs so much more time.
     HotSpread {
         holder: WorkerId,
         /// `None` if it is full.
-        dearer_ms: Option<f64>,
+        dearer: Option<Dearer>,
+    },
+    /// Another worker holds much more of the prompt and was passed over all the same: it has no
+    /// more to do than the winner, but what was measured there is slower.
+    FasterElsewhere {
+        holder: WorkerId,
+        more_tokens: u32,
+        dearer: Dearer,
     },
     /// It had waited, and this slot was the one that suited it.
     FromQueue {
@@ -237,6 +277,11 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Whether a worker that holds much more of the prompt was passed over.
+    pub fn passes_over(&self) -> bool {
+        matches!(self, Self::HotSpread { .. } | Self::FasterElsewhere { .. })
+    }
+
     /// In one word, for counting. An interface: dashboards ask for these, and
     /// `docs/observability.md` lists them.
     pub fn name(&self) -> &'static str {
@@ -251,6 +296,7 @@ impl Reason {
             Self::DrawnByCost { .. } => "drawn_by_cost",
             Self::Cheapest { .. } => "cheapest",
             Self::HotSpread { .. } => "hot_spread",
+            Self::FasterElsewhere { .. } => "faster_elsewhere",
             Self::FromQueue { .. } => "from_queue",
         }
     }
@@ -280,17 +326,25 @@ impl fmt::Display for Reason {
             }
             Self::HotSpread {
                 holder,
-                dearer_ms: Some(dearer_ms),
+                dearer: Some(dearer),
             } => write!(
                 f,
-                "hot prefix spread on purpose: worker {holder} holds it but takes {dearer_ms:.1} ms more"
+                "hot prefix spread on purpose: worker {holder} holds it but takes {dearer}"
             ),
             Self::HotSpread {
                 holder,
-                dearer_ms: None,
+                dearer: None,
             } => write!(
                 f,
                 "hot prefix spread on purpose: worker {holder} holds it but is full"
+            ),
+            Self::FasterElsewhere {
+                holder,
+                more_tokens,
+                dearer,
+            } => write!(
+                f,
+                "faster elsewhere: worker {holder} holds {more_tokens} tokens more but takes {dearer}"
             ),
             Self::FromQueue {
                 waited_ms,

@@ -1,5 +1,7 @@
 //! Synthetic workers whose speed is known, seen through noise.
 
+mod homes;
+
 use contract::random::Random;
 
 use super::*;
@@ -174,7 +176,7 @@ fn one_outlier_hardly_moves_a_line() {
     let shape = Shape {
         intercept: 1.0,
         slope: 0.1,
-        spread: 5.0,
+        worth: 1.0,
     };
     let mut line = Line::new(shape);
     let at = |second: u64| Moment::ZERO + Duration::from_secs(second);
@@ -182,7 +184,7 @@ fn one_outlier_hardly_moves_a_line() {
         let x = (second % 10) as f64;
         line.observe(x, 2.0 + 0.5 * x, 1.0, at(second));
     }
-    // Not quite: the anchor still pulls a little.
+    // Not quite: the ridge still pulls a little.
     assert!((line.slope() - 0.5).abs() < 0.05, "{line:?}");
     assert!((line.intercept() - 2.0).abs() < 0.25, "{line:?}");
     let before = line.at(5.0);
@@ -191,18 +193,66 @@ fn one_outlier_hardly_moves_a_line() {
 }
 
 #[test]
-fn without_variation_the_slope_stays_and_the_level_follows() {
+fn without_variation_the_ratio_stays_and_the_level_follows() {
     let shape = Shape {
         intercept: 1.0,
         slope: 0.1,
-        spread: 5.0,
+        worth: 1.0,
     };
     let mut line = Line::new(shape);
     for second in 0..200 {
         line.observe(10.0, 4.0, 1.0, Moment::ZERO + Duration::from_secs(second));
     }
-    assert!((line.slope() - 0.1).abs() < 0.03, "{line:?}");
     assert!((line.at(10.0) - 4.0).abs() < 0.05, "{line:?}");
+    assert!(
+        (line.intercept() / line.slope() - 10.0).abs() < 0.1,
+        "{line:?}"
+    );
+}
+
+#[test]
+fn a_machine_a_thousand_times_slower_is_learned_as_soon() {
+    let shape = Shape {
+        intercept: 0.06,
+        slope: 1.0 / 8000.0,
+        worth: 1.0,
+    };
+    for times in [0.1, 1.0, 1000.0] {
+        let mut line = Line::new(shape);
+        // Six samples, the first of which is a warm-up.
+        for (second, x) in [400.0, 40.0, 60.0, 380.0, 50.0, 420.0]
+            .into_iter()
+            .enumerate()
+        {
+            let warm_up = if second == 0 { 5.0 } else { 1.0 };
+            let y = times * warm_up * (0.01 + x / 8000.0);
+            line.observe(x, y, 1.0, Moment::ZERO + Duration::from_secs(second as u64));
+        }
+        for x in [40.0, 400.0] {
+            let ratio = line.at(x) / (times * (0.01 + x / 8000.0));
+            assert!((0.7..1.5).contains(&ratio), "{times} times: {ratio} at {x}");
+        }
+    }
+}
+
+#[test]
+fn a_difference_counts_as_far_as_it_is_beyond_doubt() {
+    for (difference, doubt, expected) in [
+        (0.5, 1.0, 0.0),
+        (-1.0, 1.0, 0.0),
+        (2.0, 1.0, 1.5),
+        (-2.0, 1.0, -1.5),
+        (10.0, 1.0, 9.9),
+        (0.3, 0.0, 0.3),
+        (0.3, f64::INFINITY, 0.0),
+        (0.3, f64::NAN, 0.0),
+    ] {
+        let found = fleet::proven(difference, doubt);
+        assert!(
+            (found - expected).abs() < 1e-9,
+            "{difference}, {doubt}: {found}"
+        );
+    }
 }
 
 #[test]
@@ -210,7 +260,7 @@ fn a_line_never_predicts_a_negative_time() {
     let shape = Shape {
         intercept: 1.0,
         slope: 0.1,
-        spread: 1.0,
+        worth: 1.0,
     };
     let mut line = Line::new(shape);
     for second in 0..100 {
@@ -226,44 +276,46 @@ fn a_line_never_predicts_a_negative_time() {
 fn what_is_old_fades_into_what_the_fleet_shows() {
     let mut scene = Scene::new(&Priors::default());
     scene.run(TRUTH.slowed(4.0), 60);
-    let fleet = Learner::new(&Priors::default()).outlook();
+    let mut others = Scene::new(&Priors::default());
+    others.run(TRUTH, 60);
+    let fleet = Fleet::of([&others.learner].into_iter(), others.now).unwrap();
+    scene.learner.set_fleet(fleet);
+    others.learner.set_fleet(fleet);
     let slow = scene.learner.outlook().step(20.0);
+    let usual = others.learner.outlook().step(20.0);
     let later = |seconds| {
         let now = scene.now + Duration::from_secs(seconds);
-        (
-            scene.learner.is_fresh(now),
-            scene.learner.outlook_beside(fleet, now).step(20.0),
-        )
+        scene.learner.outlook_at(now).step(20.0)
     };
-    assert_eq!(later(5), (true, slow));
-    let (fresh, half) = later(26);
-    assert!(
-        !fresh && half < 0.6 * slow + 0.4 * fleet.step(20.0),
-        "{half}"
-    );
-    assert!((later(200).1 / fleet.step(20.0) - 1.0).abs() < 0.01);
+    assert!(slow > 3.0 * usual);
+    assert_eq!(later(5), slow);
+    let half = later(26);
+    assert!(half < 0.6 * slow + 0.4 * usual, "{half}");
+    assert!((later(200) / usual - 1.0).abs() < 0.01);
     // A worker without any sample is like the others.
-    let unknown = Learner::new(&wrong_by(4.0));
-    assert_eq!(unknown.outlook_beside(fleet, scene.now), fleet);
+    let mut unknown = Learner::new(&wrong_by(4.0));
+    unknown.set_fleet(fleet);
+    assert!((unknown.outlook_at(scene.now).step(20.0) / usual - 1.0).abs() < 1e-3);
 }
 
 #[test]
-fn growth_is_the_fleets_and_the_level_the_workers_own() {
+fn the_shape_is_the_fleets_and_the_level_the_workers_own() {
     let mut scene = Scene::new(&Priors::default());
     scene.run(TRUTH, 60);
     let own = scene.learner.outlook();
-    let (growth, determined) = scene.learner.own_growth();
-    assert!(
-        (growth / (TRUTH.growth / TRUTH.step) - 1.0).abs() < 0.5,
-        "{growth}"
-    );
-    assert!(determined > 0.5, "the load varied: {determined}");
-    scene.learner.set_growth(2.0 * growth);
+    let fleet = Fleet::of([&scene.learner].into_iter(), scene.now).unwrap();
+    let growth = TRUTH.growth / TRUTH.step;
+    assert!((fleet.growth / growth - 1.0).abs() < 0.5, "{fleet:?}");
+    let other = Fleet {
+        growth: 2.0 * fleet.growth,
+        ..fleet
+    };
+    scene.learner.set_fleet(other);
     let shared = scene.learner.outlook();
     let usual = scene.learner.decode.center() as f32;
-    assert!((shared.step(usual) / own.step(usual) - 1.0).abs() < 1e-3);
+    assert!((shared.step(usual) / own.step(usual) - 1.0).abs() < 0.05);
     let relative = |outlook: &Outlook| outlook.step_growth_seconds / outlook.step_seconds;
-    assert!((relative(&shared) / relative(&own) - 2.0).abs() < 1e-3);
+    assert!((f64::from(relative(&shared)) / other.growth - 1.0).abs() < 1e-3);
 }
 
 #[test]

@@ -19,7 +19,8 @@
 //!
 //! Hot prefixes spread by themselves: as soon as the worker that holds one costs more time
 //! than computing it elsewhere, elsewhere it is computed, and then two workers hold it. The
-//! reason says so, because from outside it looks like a cache miss.
+//! reason says so, because from outside it looks like a cache miss. It says something else if
+//! the worker was left although it is not the busier one: then it has been measured slower.
 
 use std::cmp::Ordering;
 
@@ -127,8 +128,8 @@ fn cheapest(candidates: &[Candidate], draws: &mut Draws) -> usize {
 
 fn reason(request: &RequestView, candidates: &[Candidate], index: usize) -> Reason {
     let winner = &candidates[index];
-    if let Some(spread) = hot_spread(request, candidates, winner) {
-        return spread;
+    if let Some(passed) = passed_over(request, candidates, winner) {
+        return passed;
     }
     if candidates.len() == 1 {
         return Reason::OnlyOne;
@@ -138,8 +139,8 @@ fn reason(request: &RequestView, candidates: &[Candidate], index: usize) -> Reas
     }
 }
 
-/// Whether a worker that holds much more of the prompt was passed over.
-fn hot_spread(
+/// Why a worker that holds much more of the prompt was passed over, if one was.
+fn passed_over(
     request: &RequestView,
     candidates: &[Candidate],
     winner: &Candidate,
@@ -152,19 +153,35 @@ fn hot_spread(
     let full = request
         .full_holder
         .filter(|holder| holder.cached_tokens >= much);
-    let cost = |candidate: &Candidate| candidate.cost.expect("every candidate was weighed");
     match (open, full) {
         (Some(open), full) if full.is_none_or(|full| full.cached_tokens <= open.cached_tokens) => {
-            Some(Reason::HotSpread {
-                holder: open.worker,
-                dearer_ms: Some(cost(open) - cost(winner)),
-            })
+            Some(dearer(open, winner))
         }
         (_, Some(Holder { worker, .. })) => Some(Reason::HotSpread {
             holder: worker,
-            dearer_ms: None,
+            dearer: None,
         }),
         (_, None) => None,
+    }
+}
+
+/// Why the holder costs more: it has more to do, or it does not and is slower.
+fn dearer(holder: &Candidate, winner: &Candidate) -> Reason {
+    let terms = |candidate: &Candidate| candidate.terms.expect("every candidate was weighed");
+    let dearer = terms(holder).beyond(&terms(winner));
+    let busier = holder.in_flight > winner.in_flight
+        || holder.pending_prefill_tokens > winner.pending_prefill_tokens;
+    if busier {
+        Reason::HotSpread {
+            holder: holder.worker,
+            dearer: Some(dearer),
+        }
+    } else {
+        Reason::FasterElsewhere {
+            holder: holder.worker,
+            more_tokens: holder.cached_tokens - winner.cached_tokens,
+            dearer,
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use super::State;
 use super::requests::Reservation;
 use super::survey::{Books, RequestNeeds, has_room, is_trusted};
 use crate::decision::{Decision, Outcome, WhyNot};
-use crate::learn::{Mark, Outlook};
+use crate::learn::{Fleet, Mark};
 use crate::load::Share;
 use crate::policy::{Candidate, Choice, Reason, RequestView};
 use crate::query::{Claim, Placed, RouteError, RouteQuery, Ticket};
@@ -185,7 +185,7 @@ impl State {
                 .choose(&request, &mut self.survey.candidates, &mut self.draws);
         let chosen = self.survey.candidates[index];
         let predicted = chosen.wait_seconds() + chosen.first_token_seconds(&request);
-        let hot_spread = matches!(reason, Reason::HotSpread { .. });
+        let hot_spread = reason.passes_over();
         let reason = match wait.queued {
             true => Reason::FromQueue {
                 waited_ms: 1e3 * wait.waited.as_secs_f64(),
@@ -323,8 +323,8 @@ impl State {
         Duration::try_from_secs_f64(turn as f64 / slots_per_second).unwrap_or(Duration::MAX)
     }
 
-    /// Every second or so, lets what was learned about each worker fade into what all of
-    /// them show, as far as it is old.
+    /// Every second or so, and after each of a worker's first samples, weighs what was learned
+    /// about each worker against what all of them show.
     fn compare_outlooks(&mut self, now: Moment) {
         if self
             .compared
@@ -333,23 +333,12 @@ impl State {
             return;
         }
         self.compared = Some(now);
-        let learners = self
-            .members
-            .iter()
-            .map(|(_, member)| &member.profile.learner);
-        let fresh: Vec<_> = learners.filter(|learner| learner.is_fresh(now)).collect();
-        let (mut growth, mut known) = (0.0, 0.0);
-        for (own, determined) in fresh.iter().map(|learner| learner.own_growth()) {
-            growth += own * determined;
-            known += determined;
-        }
-        let fleet = Outlook::mean(fresh.iter().map(|learner| learner.outlook()));
-        if let Some(fleet) = fleet {
+        let learners = self.members.iter();
+        let learners = learners.map(|(_, member)| &member.profile.learner);
+        if let Some(fleet) = Fleet::of(learners, now) {
             for member in self.members.iter_mut() {
-                if known > 0.0 {
-                    member.profile.learner.set_growth(growth / known);
-                }
-                member.outlook = member.profile.learner.outlook_beside(fleet, now);
+                member.profile.learner.set_fleet(fleet);
+                member.outlook = member.profile.learner.outlook_at(now);
             }
         }
     }

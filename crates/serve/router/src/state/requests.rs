@@ -98,6 +98,9 @@ impl State {
             match learn {
                 Learn::FirstToken => {
                     learn_first_token(member, reservation, claim, cached_tokens, now);
+                    if member.profile.learner.is_new() {
+                        self.compared = None;
+                    }
                 }
                 Learn::Nothing => {}
             }

@@ -183,8 +183,18 @@ fn a_holder_that_is_full_or_dearer_is_named() {
     assert_eq!(worker, 2);
     assert_eq!(
         reason.to_string(),
-        "hot prefix spread on purpose: worker 1 holds it but takes 1604.0 ms more"
+        "hot prefix spread on purpose: worker 1 holds it but takes 1604.0 ms more, mostly queue"
     );
+    // A worker that is left although it has nothing to do is not called hot.
+    let mut slow = held(1, 3168);
+    slow.outlook.step_seconds *= 20.0;
+    let (worker, reason) = chosen(&[slow, idle(2)]);
+    assert_eq!((worker, reason.name()), (2, "faster_elsewhere"));
+    assert_eq!(
+        reason.to_string(),
+        "faster elsewhere: worker 1 holds 3168 tokens more but takes 744.0 ms more, mostly first token"
+    );
+    assert!(reason.passes_over());
 }
 
 #[test]
