@@ -2,7 +2,8 @@
 //!
 //! With keys, a key is a tenant. Without, everyone is the same nameless tenant, and all there is
 //! to tell clients apart is the session id that they choose themselves: that shares slots
-//! fairly among well-behaved ones and stops nobody who sends another id with every request.
+//! fairly among well-behaved ones and stops nobody who sends another id with every request. The
+//! router also takes it as a hint where to place a request of which it knows nothing else.
 
 use std::borrow::Cow;
 use std::str::FromStr;

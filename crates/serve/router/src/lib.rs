@@ -42,6 +42,7 @@ pub mod query;
 pub mod queue;
 mod reservations;
 pub mod router;
+mod sessions;
 pub mod state;
 mod sync;
 mod worker_set;

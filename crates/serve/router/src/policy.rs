@@ -77,6 +77,8 @@ pub struct RequestView<'a> {
     pub block_size: u32,
     /// Of the workers that are full and hence no candidates, the one with most of the prompt.
     pub full_holder: Option<Holder>,
+    /// Where the last request of its session went.
+    pub session_worker: Option<WorkerId>,
 }
 
 /// A worker, and how much of the prompt it holds.
@@ -269,6 +271,8 @@ pub enum Reason {
         more_tokens: u32,
         dearer: Dearer,
     },
+    /// The session's last request went there, and the index knows of no better place.
+    SameSession,
     /// It had waited, and this slot was the one that suited it.
     FromQueue {
         waited_ms: f64,
@@ -297,6 +301,7 @@ impl Reason {
             Self::Cheapest { .. } => "cheapest",
             Self::HotSpread { .. } => "hot_spread",
             Self::FasterElsewhere { .. } => "faster_elsewhere",
+            Self::SameSession => "same_session",
             Self::FromQueue { .. } => "from_queue",
         }
     }
@@ -346,6 +351,9 @@ impl fmt::Display for Reason {
                 f,
                 "faster elsewhere: worker {holder} holds {more_tokens} tokens more but takes {dearer}"
             ),
+            Self::SameSession => {
+                f.write_str("the session's last worker, which holds no less than any other")
+            }
             Self::FromQueue {
                 waited_ms,
                 overtaken,
@@ -379,6 +387,7 @@ pub(crate) mod tests {
         blocks: 100,
         block_size: 32,
         full_holder: None,
+        session_worker: None,
     };
 
     pub(crate) fn idle(worker: u64) -> Candidate {

@@ -43,6 +43,7 @@ use crate::prefix_index::PrefixIndex;
 use crate::query::Ticket;
 use crate::queue::Queue;
 use crate::reservations::Reservations;
+use crate::sessions::Sessions;
 use members::{Member, Members};
 use requests::Reservation;
 use survey::{Survey, blocks_in_use};
@@ -142,6 +143,7 @@ pub struct State {
     active: ActiveBlocks,
     reservations: Reservations<Reservation>,
     completions: Completions,
+    sessions: Sessions,
     queue: Queue,
     /// Requests that were displaced from a full queue and have not been notified.
     displaced: Vec<Ticket>,
@@ -176,6 +178,7 @@ impl State {
             active: ActiveBlocks::default(),
             reservations: Reservations::default(),
             completions: Completions::default(),
+            sessions: Sessions::default(),
             queue: Queue::default(),
             displaced: Vec::new(),
             lost: Vec::new(),

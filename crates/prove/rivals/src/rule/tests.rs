@@ -13,6 +13,7 @@ pub(crate) const REQUEST: RequestView<'_> = RequestView {
     blocks: 100,
     block_size: 32,
     full_holder: None,
+    session_worker: None,
 };
 
 /// What the tables vary.

@@ -21,6 +21,10 @@
 //! than computing it elsewhere, elsewhere it is computed, and then two workers hold it. The
 //! reason says so, because from outside it looks like a cache miss. It says something else if
 //! the worker was left although it is not the busier one: then it has been measured slower.
+//!
+//! Where the index knows nothing that tells workers apart (an engine without events, a prompt
+//! that is more than text), a client that names its session gives a hint: the worker of its last
+//! request, if that is dearer by little more than nothing.
 
 use std::cmp::Ordering;
 
@@ -51,6 +55,10 @@ const CROWDING: f32 = 0.5;
 /// reused soon.
 const EVICTION: f32 = 1.0;
 
+/// What the hint of a session is worth, as a share of the time for what the index says is still to
+/// be computed: nothing where all of the prompt is known to be cached.
+const SESSION_HINT: f64 = 0.1;
+
 #[derive(Debug)]
 pub struct Kv;
 
@@ -71,6 +79,10 @@ impl Policy for Kv {
             candidate.cost = Some(terms.total());
         }
         let index = cheapest(candidates, draws);
+        if let Some(index) = session_worker(request, candidates, index) {
+            let reason = Reason::SameSession;
+            return Choice { index, reason };
+        }
         Choice {
             index,
             reason: reason(request, candidates, index),
@@ -124,6 +136,25 @@ fn cheapest(candidates: &[Candidate], draws: &mut Draws) -> usize {
         }
     }
     cheapest
+}
+
+/// The session's last worker, where it takes the request from the cheapest one: it holds no less
+/// of the prompt and costs hardly more.
+fn session_worker(
+    request: &RequestView<'_>,
+    candidates: &[Candidate],
+    cheapest: usize,
+) -> Option<usize> {
+    let last = request.session_worker?;
+    let index = candidates.iter().position(|one| one.worker == last)?;
+    let (last, winner) = (&candidates[index], &candidates[cheapest]);
+    if index == cheapest || last.cached_tokens < winner.cached_tokens {
+        return None;
+    }
+    let uncached = f64::from(last.uncached_tokens(request));
+    let margin = SESSION_HINT * uncached * f64::from(last.outlook.prefill_seconds_per_token) * 1e3;
+    let cost = |candidate: &Candidate| candidate.cost.expect("every candidate was weighed");
+    (cost(last) <= cost(winner) + margin).then_some(index)
 }
 
 fn reason(request: &RequestView, candidates: &[Candidate], index: usize) -> Reason {

@@ -179,11 +179,13 @@ impl State {
             blocks: query.chain.len() as u32,
             block_size: self.config.blocks.size,
             full_holder: self.survey.full_holder,
+            session_worker: self.sessions.last_worker(query.identity),
         };
         let Choice { index, reason } =
             self.policy
                 .choose(&request, &mut self.survey.candidates, &mut self.draws);
         let chosen = self.survey.candidates[index];
+        self.sessions.placed(query.identity, chosen.worker);
         let predicted = chosen.wait_seconds() + chosen.first_token_seconds(&request);
         let hot_spread = reason.passes_over();
         let reason = match wait.queued {

@@ -198,6 +198,40 @@ fn a_holder_that_is_full_or_dearer_is_named() {
 }
 
 #[test]
+fn a_session_stays_where_nothing_else_tells_workers_apart() {
+    let after = |worker: u64, candidates: &[Candidate]| {
+        let asked = RequestView {
+            session_worker: Some(contract::WorkerId(worker)),
+            ..REQUEST
+        };
+        let mut rows = candidates.to_vec();
+        let choice = Kv.choose(&asked, &mut rows, &mut Draws::new(3));
+        let same = choice.reason == Reason::SameSession;
+        (rows[choice.index].worker.0, same)
+    };
+    let step = |worker, seconds| {
+        let mut candidate = idle(worker);
+        candidate.outlook.step_seconds = seconds;
+        candidate
+    };
+    // 400 ms of prefill: the hint is worth 40. Two steps of 40 ms are 20 ms dearer than of 30.
+    assert_eq!(after(2, &[idle(1), step(2, 0.040)]), (2, true));
+    assert_eq!(after(2, &[idle(1), step(2, 0.060)]), (1, false));
+    // The index decides where it knows something.
+    assert_eq!(after(2, &[held(1, 512), idle(2)]), (1, false));
+    assert_eq!(after(2, &[idle(1), held(2, 512)]), (2, false));
+    // Nothing to compute, nothing to gain.
+    let warm = |candidate| Candidate {
+        cached_tokens: 3200,
+        ..candidate
+    };
+    assert_eq!(after(2, &[warm(idle(1)), warm(step(2, 0.031))]), (1, false));
+    // Company costs more than the hint is worth, and a worker that left gives none.
+    assert_eq!(after(2, &[idle(1), busy(2, 4, 64)]), (1, false));
+    assert_eq!(after(9, &[held(1, 512), idle(2)]), (1, false));
+}
+
+#[test]
 fn ties_go_to_the_emptier_share_and_then_to_chance() {
     let mut wins = [0_u32; 4];
     let mut draws = Draws::new(5);
