@@ -101,7 +101,6 @@ fn check_options(options: &GenerationOptions) {
             .is_none_or(|most| options.min_tokens <= most)
     );
     assert!(within(options.temperature, 2.0) && within(options.top_p, 1.0));
-    assert!(options.top_k != Some(0));
     assert!(options.stop.iter().all(|stop| !stop.is_empty()));
 }
 

@@ -184,7 +184,6 @@ def homing(engine, model, tmp_path_factory):
 model-name = "smollm2"
 model-path = "{model[0]}"
 chat-template = "{os.path.abspath(TEMPLATE)}"
-max-context-tokens = 4096
 kv-cache-block-size = 32
 adapter = ["sql"]
 upstream = ["{engine.spec}"]

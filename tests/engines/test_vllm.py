@@ -78,6 +78,22 @@ def test_what_does_not_need_it_is_sent_in_tokens(engine, homing):
     assert said[0] == said[1]
 
 
+def test_the_context_is_the_engine_s_own(homing):
+    # The model's files say 8192.
+    models = {model["id"]: model for model in homing.http.get("/v1/models").json()["data"]}
+    assert models["smollm2"]["max_model_len"] == 4096
+    # Nothing is asked for that the engine does not have, though the answer's length is left open.
+    body = {"model": "smollm2", "messages": QUESTION, "temperature": 0, "stop": [".", "\n"]}
+    answer = homing.http.post(CHAT, json=body)
+    assert answer.status_code == 200, answer.text
+    assert "x-homing-forwarded" not in answer.headers
+    body = {"model": "smollm2", "prompt": [504] * 4096}
+    answer = homing.http.post(COMPLETIONS, json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "context_length_exceeded"
+    assert "4096 tokens" in answer.json()["error"]["message"]
+
+
 def test_vllm_s_refusals_reach_the_client_and_blame_nobody(homing):
     for more in (
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}]}]},

@@ -36,8 +36,9 @@ pub(crate) const PAGES: [Page; 2] = [
 
 /// The tests that compare `docs/config.md`, `docs/request-fields.md`, `ui/src/api/types.ts` and what
 /// lists the routing modes.
-const WRITERS: [&str; 6] = [
+const WRITERS: [&str; 7] = [
     "the_reference_is_fresh",
+    "the_table_of_engines_is_fresh",
     "the_fields_of_the_docs_are_fresh",
     "the_types_of_pages_are_fresh",
     "the_modes_of_pages_are_fresh",

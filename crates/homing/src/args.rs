@@ -7,6 +7,7 @@
 mod calibrate;
 mod cluster;
 mod dashboards;
+mod doctor;
 mod laboratory;
 mod loadgen;
 mod observability;
@@ -25,6 +26,7 @@ use stats::Objectives;
 pub(crate) use self::calibrate::CalibrateArgs;
 pub(crate) use self::cluster::{Discovery, EtcdArgs, EventPlane, FrontendArgs, WorkerArgs};
 pub(crate) use self::dashboards::DashboardsArgs;
+pub(crate) use self::doctor::DoctorArgs;
 pub(crate) use self::laboratory::{LearningArgs, ReplayArgs, TraceFormat};
 pub(crate) use self::loadgen::LoadgenArgs;
 pub(crate) use self::observability::ObservabilityArgs;
@@ -65,6 +67,14 @@ pub(crate) enum Command {
     /// Run one worker that serves frontends on other machines
     #[command(after_help = cluster::WORKER_EXAMPLES, args_override_self = true)]
     Worker(Box<WorkerArgs>),
+    /// Examine a server of another engine before `homing frontend` routes to it
+    ///
+    /// Checks that it can be reached, that it has the model's tokenizer and chat template, its block
+    /// size, that its cache events arrive and name the same blocks, and that it reports cached tokens.
+    /// Sends one short prompt twice. Each point that is not in order says what would help; the exit
+    /// status is 1 if one of them failed.
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(DoctorArgs),
     /// Manage models for `--engine llama`: download and list them
     Model {
         #[command(subcommand)]

@@ -1,10 +1,12 @@
 //! What computes in this process's workers: the simulator, or a model.
 
 mod llama_engine;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
-use contract::{ModelName, WorkerCard, WorkerId};
+use contract::{Abilities, ModelName, WorkerCard, WorkerId};
 use engine::sim::{AnswerBank, Profile, SimExecutor};
 use grammar::Vocabulary;
 use preprocess::Preprocessor;
@@ -14,6 +16,15 @@ use worker::{Worker, WorkerContext};
 pub(crate) use self::llama_engine::Llama;
 use crate::plan::{BackendPlan, EnginePlan, ModelPlan, SimulationPlan};
 use crate::simulation;
+
+/// It has no distribution of tokens to report or to change.
+pub(crate) const SIMULATOR: Abilities = Abilities {
+    logprobs: false,
+    grammars: true,
+    logit_bias: false,
+};
+
+pub(crate) const LLAMA: Abilities = Abilities::ALL;
 
 /// How every worker of this process is built.
 #[derive(Debug)]
@@ -76,7 +87,7 @@ impl Backend {
     pub(crate) fn card(&self, id: WorkerId, name: &str) -> WorkerCard {
         match self {
             Self::Simulated(simulated) => WorkerCard {
-                grammars: true,
+                abilities: SIMULATOR,
                 ..simulated.profile.card(id, name)
             },
             Self::Llama(llama) => llama.card(id, name),

@@ -5,3 +5,5 @@ mod keys;
 mod membership;
 mod models;
 pub(crate) mod worker;
+
+pub(crate) use self::models::sample_prompt;

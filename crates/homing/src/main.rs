@@ -13,6 +13,7 @@ mod cluster;
 mod config;
 mod dashboards;
 mod demo;
+mod doctor;
 mod environment;
 mod fleet;
 mod laboratory;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => laboratory::replay(&args),
         Command::Learning(args) => laboratory::learning::run(&args),
         Command::Dashboards(args) => dashboards::run(&args),
+        Command::Doctor(args) => return doctor::run(args),
         Command::Frontend(args) => args.resolve().and_then(cluster::frontend::run),
         Command::Worker(args) => args.resolve().and_then(cluster::worker::run),
         Command::Model { command } => model::run(&command),

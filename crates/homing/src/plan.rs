@@ -18,6 +18,6 @@ pub(crate) use self::demo::{BaselinePlan, ConsolePlan, DemoPlan, LoadPlan, Obser
 pub(crate) use self::etcd::EtcdPlan;
 pub(crate) use self::frontend::{FrontendPlan, Served, ServingPlan, listed_models};
 pub(crate) use self::sources::{
-    DynamoPlan, DynamoRegistry, Found, OwnWorkers, Source, WorkerSources,
+    DynamoPlan, DynamoRegistry, Found, OwnWorkers, Source, Upstreams, WorkerSources,
 };
 pub(crate) use self::worker::{EventsPlan, RegistrationPlan, WorkerPlan, draw_id};

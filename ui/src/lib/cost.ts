@@ -60,6 +60,7 @@ const WHY_NOT: Record<WhyNot, string> = {
   draining: "is draining and takes no new requests",
   tried: "already failed this request",
   "no-adapter": "has not loaded the adapter",
+  "short-context": "has too short a context",
   full: "has no free slot",
   unsound: "failed recently and is being tested",
 };

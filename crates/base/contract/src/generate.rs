@@ -93,6 +93,19 @@ pub struct Sampling {
     /// Equal seeds give equal prompts equal answers, within one request too. Without one each
     /// prompt is drawn for on its own.
     pub seed: Option<u64>,
+    /// Which of the values above the client named. The others are the model's recommendation as far
+    /// as we know it; an engine that has its own is not sent them.
+    pub named: NamedOptions,
+}
+
+/// Options of [`Sampling`] for which a model's files may recommend values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NamedOptions {
+    pub temperature: bool,
+    pub top_p: bool,
+    pub top_k: bool,
+    pub min_p: bool,
+    pub repetition: bool,
 }
 
 impl Default for Sampling {
@@ -105,6 +118,7 @@ impl Default for Sampling {
             penalties: Penalties::default(),
             logit_bias: Arc::default(),
             seed: None,
+            named: NamedOptions::default(),
         }
     }
 }

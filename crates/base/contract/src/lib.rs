@@ -42,7 +42,7 @@ pub use block_format::{BlockFormat, Hashing};
 pub use cause::error_chain;
 pub use forward::{ForwardPath, ForwardRequest, Written};
 pub use generate::{
-    FinishReason, GenerateRequest, LinkError, OutputLimits, Penalties, RequestId,
+    FinishReason, GenerateRequest, LinkError, NamedOptions, OutputLimits, Penalties, RequestId,
     RequestSpeculation, Sampling, Started, TokenChunk, TokenId, TokenLogprob,
 };
 pub use grammar::Grammar;
@@ -52,6 +52,6 @@ pub use processors::Processors;
 pub use token_stream::{ChunkSource, TokenSender, TokenStream, token_stream};
 pub use visitors::Visitors;
 pub use worker::{
-    DRAFT_POSITIONS, FrontendId, FrontendLoad, GpuSpec, Lease, ModelName, PositionCounts,
-    SpeculationCounts, WorkerCard, WorkerId, WorkerStatus,
+    Abilities, DRAFT_POSITIONS, FrontendId, FrontendLoad, GpuSpec, Lease, ModelName,
+    PositionCounts, SpeculationCounts, WorkerCard, WorkerId, WorkerStatus,
 };

@@ -63,14 +63,9 @@ pub struct WorkerCard {
     pub engine: String,
     /// Timing and text come from a simulation, and everything that shows them says so.
     pub simulated: bool,
-    /// Whether the engine can report log-probabilities.
-    pub logprobs: bool,
-    /// Whether the engine can hold an answer to a [grammar](crate::Grammar).
-    #[serde(default)]
-    pub grammars: bool,
-    /// Whether the engine adds a bias to the logits of single tokens.
-    #[serde(default)]
-    pub logit_bias: bool,
+    /// Written flat.
+    #[serde(flatten)]
+    pub abilities: Abilities,
     /// Endpoints of the engine's own server to which requests can be sent as they came.
     #[serde(default)]
     pub forwards: Vec<ForwardPath>,
@@ -79,6 +74,37 @@ pub struct WorkerCard {
     pub adapters: Vec<String>,
     /// `none`, `draft-model` or `eagle3`.
     pub speculation: String,
+}
+
+/// What not every engine can do with a request in tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Abilities {
+    /// It reports log-probabilities.
+    pub logprobs: bool,
+    /// It can hold an answer to a [grammar](crate::Grammar).
+    #[serde(default)]
+    pub grammars: bool,
+    /// It adds a bias to the logits of single tokens.
+    #[serde(default)]
+    pub logit_bias: bool,
+}
+
+impl Abilities {
+    pub const ALL: Self = Self {
+        logprobs: true,
+        grammars: true,
+        logit_bias: true,
+    };
+
+    /// What both can do.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            logprobs: self.logprobs && other.logprobs,
+            grammars: self.grammars && other.grammars,
+            logit_bias: self.logit_bias && other.logit_bias,
+        }
+    }
 }
 
 /// The accelerators of one worker.
@@ -114,6 +140,8 @@ pub struct WorkerStatus {
     pub prompt_tokens: u64,
     pub cached_tokens: u64,
     pub output_tokens: u64,
+    /// The engine reports no cache events: what the router believes that it holds is an estimate.
+    pub cache_estimated: bool,
     pub speculation: SpeculationCounts,
 }
 

@@ -291,6 +291,7 @@ impl Scheduler {
         let occupancy = self.pool.occupancy();
         let filled_blocks = u64::from(occupancy.active + occupancy.cached);
         WorkerStatus {
+            cache_estimated: false,
             running: self.order.len() as u32,
             waiting: self.waiting.len() as u32,
             active_blocks: occupancy.active,

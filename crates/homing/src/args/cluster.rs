@@ -109,6 +109,11 @@ pub(crate) struct FrontendArgs {
         help_heading = "Workers"
     )]
     pub(crate) upstream_api_key_env: Option<String>,
+    /// Such a server that takes connections but says nothing for so long has failed, in seconds
+    ///
+    /// One that refuses connections or reports that it is unhealthy is removed after six seconds.
+    #[arg(long, default_value = "120", value_parser = seconds, value_name = "SECONDS", help_heading = "Faults")]
+    pub(crate) upstream_silence_timeout: Duration,
     #[command(flatten, next_help_heading = "Workers")]
     pub(crate) etcd: EtcdArgs,
     /// Headless Service that selects the workers' pods, with their port named grpc (kubernetes)

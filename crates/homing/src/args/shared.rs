@@ -1,6 +1,6 @@
 //! Options that several commands have in common.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use answer_parser::{ReasoningFormat, ToolFormat};
@@ -44,6 +44,22 @@ pub(crate) struct ModelArgs {
     /// Size of the tokenizer's cache, in bytes
     #[arg(long, default_value_t = 64 << 20, help_heading = "Model")]
     pub(crate) tokenizer_cache_bytes: usize,
+}
+
+impl ModelArgs {
+    /// Nothing but where the model is.
+    pub(crate) fn of_path(path: &Path) -> Self {
+        Self {
+            model_name: None,
+            model_path: Some(path.to_owned()),
+            model: None,
+            parse_special_tokens_in_content: false,
+            chat_template: None,
+            tool_call_parser: None,
+            reasoning_parser: None,
+            tokenizer_cache_bytes: 0,
+        }
+    }
 }
 
 fn tool_format(name: &str) -> Result<ToolFormat, FormatError> {

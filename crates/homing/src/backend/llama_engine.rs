@@ -12,6 +12,7 @@ use llama::{
 };
 use preprocess::Preprocessor;
 
+use super::LLAMA;
 use crate::plan::{DraftPlan, LlamaPlan, ModelPlan};
 use crate::print;
 
@@ -129,9 +130,7 @@ impl Llama {
             },
             engine: "llama".to_owned(),
             simulated: false,
-            logprobs: true,
-            grammars: true,
-            logit_bias: true,
+            abilities: LLAMA,
             speculation: speculation.as_str().to_owned(),
             forwards: Vec::new(),
             adapters: Vec::new(),

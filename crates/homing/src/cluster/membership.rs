@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use adapters::{EngineSettings, EngineSpec, Engines, Timing, Tokenize};
+use adapters::{EngineSettings, Engines, Timing, Tokenize};
 use anyhow::Context as _;
-use contract::{Clock, FrontendId};
+use contract::{Clock, FrontendId, TokenId};
 use preprocess::{Specials, Tokenizer};
 use remote::connect::{ConnectConfig, Connector};
 use remote::discovery;
@@ -13,7 +13,9 @@ use tasks::Tasks;
 use telemetry::Registry;
 use transport::Roster;
 
-use crate::plan::{DynamoPlan, DynamoRegistry, Found, OwnWorkers, Served, Source, WorkerSources};
+use crate::plan::{
+    DynamoPlan, DynamoRegistry, Found, OwnWorkers, Served, Source, Upstreams, WorkerSources,
+};
 
 /// The frontend that workers join.
 pub(super) struct JoinTarget {
@@ -22,6 +24,8 @@ pub(super) struct JoinTarget {
     pub(super) clock: Clock,
     pub(super) frontend: FrontendId,
     pub(super) tokenizer: Arc<Tokenizer>,
+    /// Of the conversation by which engines are checked.
+    pub(super) sample_prompt: Option<Vec<TokenId>>,
     pub(super) served: Served,
 }
 
@@ -31,7 +35,7 @@ pub(super) async fn follow(
     place: JoinTarget,
     tasks: &Tasks,
 ) -> anyhow::Result<()> {
-    start_upstreams(workers.upstreams, workers.upstream_key, &place, tasks)?;
+    start_upstreams(workers.upstreams, &place, tasks)?;
     match workers.source {
         Source::Own(own) => follow_own(own, place, tasks).await,
         Source::Dynamo(plan) => follow_dynamo(plan, place, tasks).await,
@@ -87,12 +91,7 @@ async fn follow_dynamo(plan: DynamoPlan, place: JoinTarget, tasks: &Tasks) -> an
     Ok(())
 }
 
-fn start_upstreams(
-    specs: Vec<EngineSpec>,
-    api_key: Option<String>,
-    place: &JoinTarget,
-    tasks: &Tasks,
-) -> anyhow::Result<()> {
+fn start_upstreams(upstreams: Upstreams, place: &JoinTarget, tasks: &Tasks) -> anyhow::Result<()> {
     let tokenizer = Arc::clone(&place.tokenizer);
     let settings = EngineSettings {
         model: place.served.model.clone(),
@@ -103,10 +102,20 @@ fn start_upstreams(
         tokenize: Tokenize::new(move |text| {
             tokenizer.encode(text, Specials::Plain).unwrap_or_default()
         }),
-        api_key,
-        timing: Timing::default(),
+        sample_prompt: place.sample_prompt.clone(),
+        api_key: upstreams.api_key,
+        timing: Timing {
+            silent_after: upstreams.silent_after,
+            ..Timing::default()
+        },
     };
-    Engines::start(specs, &settings, &place.roster, &place.registry, tasks)
-        .context("--upstream")?;
+    Engines::start(
+        upstreams.specs,
+        &settings,
+        &place.roster,
+        &place.registry,
+        tasks,
+    )
+    .context("--upstream")?;
     Ok(())
 }

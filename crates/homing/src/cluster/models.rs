@@ -7,8 +7,10 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{Clock, FrontendId, ModelName};
+use contract::{Clock, FrontendId, ModelName, TokenId};
 use frontend::{Frontend, ModelParts};
+use openai::{ChatRequest, UnknownFields};
+use preprocess::Preprocessor;
 use router::Router;
 use tasks::Tasks;
 use telemetry::Registry;
@@ -139,6 +141,7 @@ impl RunningModels {
             registry,
             clock: *clock,
             frontend: *id,
+            sample_prompt: sample_prompt(&preprocessor),
             tokenizer,
             served: plan.served,
         };
@@ -185,4 +188,14 @@ impl RunningModels {
         };
         self.tasks.spawn_until_stop(work);
     }
+}
+
+/// What the model's template makes of the conversation by which engines are checked.
+pub(crate) fn sample_prompt(preprocessor: &Preprocessor) -> Option<Vec<TokenId>> {
+    let body = format!(
+        r#"{{"model":"m","messages":{}}}"#,
+        adapters::SAMPLE_MESSAGES
+    );
+    let request = ChatRequest::parse(body.as_bytes(), UnknownFields::Refuse).ok()?;
+    preprocessor.prompt_of_chat(&request).ok()
 }

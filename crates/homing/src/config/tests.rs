@@ -39,6 +39,7 @@ fn demo(arguments: Vec<OsString>) -> DemoArgs {
         | crate::args::Command::Sweep(_)
         | crate::args::Command::Replay(_)
         | crate::args::Command::Dashboards(_)
+        | crate::args::Command::Doctor(_)
         | crate::args::Command::Config { .. } => panic!("not the demo"),
     }
 }

@@ -203,6 +203,20 @@ impl ModelPlan {
         })
     }
 
+    /// Whether the options say which model it is.
+    pub(crate) fn is_named(&self) -> bool {
+        self.path.is_some() || self.name.is_some()
+    }
+
+    /// The name of the folder that it is read from.
+    pub(crate) fn folder_name(&self) -> anyhow::Result<ModelName> {
+        let path = self.path.as_deref().unwrap_or(Path::new(""));
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.context("the model has no name: give it one with --model-name")?;
+        Ok(ModelName::new(name))
+    }
+
     /// Text and tokens of the model, or of the vocabulary that comes with the program.
     pub(crate) fn preprocessor(&self, max_context_tokens: u32) -> anyhow::Result<Preprocessor> {
         let config = PreprocessConfig {

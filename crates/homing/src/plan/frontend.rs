@@ -137,6 +137,11 @@ impl FrontendArgs {
     fn serving(&self) -> anyhow::Result<ServingPlan> {
         let workers = self.worker_sources()?;
         let model = self.model.resolve()?;
+        ensure!(
+            self.upstreams.is_empty() || model.is_named(),
+            "--upstream needs --model-path: a folder with the tokenizer and the chat template of the \
+             model that these servers serve"
+        );
         let served = self.served(&model)?;
         Ok(ServingPlan {
             router: self.routing.config(self.seed, served.blocks)?,
@@ -152,7 +157,12 @@ impl FrontendArgs {
         let profile = Profile::named(PUBLISHED_PROFILE)?;
         let context = self.max_context_tokens;
         Ok(Served {
-            model: model.served_name()?.unwrap_or(profile.model),
+            model: match model.served_name()? {
+                Some(name) => name,
+                // Nobody else would say that the name is wrong.
+                None if !self.upstreams.is_empty() => model.folder_name()?,
+                None => profile.model,
+            },
             blocks: BlockFormat {
                 size: self.kv_cache_block_size.unwrap_or(profile.block_size),
                 hashing: Hashing {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use adapters::EngineSpec;
 use anyhow::{Context as _, ensure};
@@ -16,11 +17,17 @@ use crate::environment;
 
 /// All workers of a frontend.
 pub(crate) struct WorkerSources {
-    /// Servers of other engines, each one a worker.
-    pub(crate) upstreams: Vec<EngineSpec>,
-    /// What they are asked with.
-    pub(crate) upstream_key: Option<String>,
+    pub(crate) upstreams: Upstreams,
     pub(crate) source: Source,
+}
+
+/// Servers of other engines, each one a worker.
+pub(crate) struct Upstreams {
+    pub(crate) specs: Vec<EngineSpec>,
+    /// What they are asked with.
+    pub(crate) api_key: Option<String>,
+    /// How long they may be silent.
+    pub(crate) silent_after: Duration,
 }
 
 /// Where workers that are not named one by one are found.
@@ -66,13 +73,16 @@ pub(crate) enum DynamoRegistry {
 impl FrontendArgs {
     /// Fails if there is nowhere to look for workers.
     pub(super) fn worker_sources(&self) -> anyhow::Result<WorkerSources> {
-        let upstream_key = match &self.upstream_api_key_env {
+        let api_key = match &self.upstream_api_key_env {
             Some(name) => Some(environment::secret(name).context("--upstream-api-key-env")?),
             None => None,
         };
         Ok(WorkerSources {
-            upstreams: self.upstreams.clone(),
-            upstream_key,
+            upstreams: Upstreams {
+                specs: self.upstreams.clone(),
+                api_key,
+                silent_after: self.upstream_silence_timeout,
+            },
             source: self.source()?,
         })
     }
@@ -142,7 +152,7 @@ impl fmt::Display for WorkerSources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found = self.source.to_string();
         let found = (!found.is_empty()).then_some(found);
-        let named = self.upstreams.iter().map(EngineSpec::display_name);
+        let named = self.upstreams.specs.iter().map(EngineSpec::display_name);
         let all: Vec<String> = found.into_iter().chain(named).collect();
         f.write_str(&all.join(", "))
     }

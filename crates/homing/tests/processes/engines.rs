@@ -1,7 +1,7 @@
 //! Somebody else's server as a worker: another Homing, through its OpenAI API alone.
 
 use crate::client::{assistant, chat, user};
-use crate::system::{Process, metric, until_workers};
+use crate::system::{MODEL, Process, metric, until_workers};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_openai_server_is_a_worker_whose_cache_is_known() {
@@ -9,7 +9,7 @@ async fn an_openai_server_is_a_worker_whose_cache_is_known() {
     let server = Process::frontend(&["--workers", &worker.address]);
     until_workers(&server, 1).await;
     let engine = format!("openai={},slots=16,name=behind", server.address);
-    let mut frontend = Process::frontend(&["--upstream", &engine]);
+    let mut frontend = Process::frontend(&["--upstream", &engine, "--model-name", MODEL]);
     until_workers(&frontend, 1).await;
 
     let first = user(&"What is a cache, and why is it never large enough? ".repeat(40));
@@ -27,7 +27,14 @@ async fn an_openai_server_is_a_worker_whose_cache_is_known() {
     // Who joins later is taken in, beside workers of our own kind.
     frontend.kill();
     let later = Process::worker(&[]);
-    let arguments = ["--engine", &engine, "--workers", &later.address];
+    let arguments = [
+        "--engine",
+        &engine,
+        "--workers",
+        &later.address,
+        "--model-name",
+        MODEL,
+    ];
     let frontend = Process::frontend(&arguments);
     until_workers(&frontend, 2).await;
 }

@@ -165,9 +165,17 @@ impl CacheView {
         self.publish(&mut state, vec![KvEvent::Cleared]);
     }
 
-    /// Whether events are the source, and will report every change.
-    pub(crate) fn follows_events(&self) -> bool {
-        matches!(self.state.lock().source, Source::Events(_))
+    /// Events cannot be had now: until the first one, what the engine holds is estimated.
+    pub(crate) fn estimate(&self) {
+        let mut state = self.state.lock();
+        if !state.has_events {
+            state.source = self.config.unknown(false);
+        }
+    }
+
+    /// Whether what the engine holds is estimated.
+    pub(crate) fn is_estimated(&self) -> bool {
+        matches!(self.state.lock().source, Source::Estimate(_))
     }
 
     pub(crate) fn snapshot(&self) -> KvSnapshot {
@@ -217,8 +225,9 @@ impl CacheView {
         }
         if let Some(cached) = cached {
             self.metrics.answers.inc();
-            if cached.abs_diff(self.expected_tokens(pending)) as usize >= block_size {
-                self.metrics.mismatches.inc();
+            let expected = self.expected_tokens(pending);
+            if cached.abs_diff(expected) as usize >= block_size {
+                self.metrics.mismatch(cached > expected);
             }
         }
         self.expect_events(&mut state);

@@ -28,8 +28,10 @@ struct Body<'a> {
     max_tokens: u32,
     stream: bool,
     stream_options: StreamOptions,
-    temperature: f32,
-    top_p: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     presence_penalty: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,6 +75,8 @@ impl CompletionRequest {
         let prompt = [&request.prompt[..], &request.answered].concat();
         let cache_salt = cache_salt(dialect, request.hash_seed)?;
         let max_tokens = request.limits.max_tokens;
+        let sampling = &request.sampling;
+        let named = sampling.named;
         let body = Body {
             model,
             prompt: &prompt,
@@ -81,15 +85,12 @@ impl CompletionRequest {
             stream_options: StreamOptions {
                 include_usage: true,
             },
-            temperature: request.sampling.temperature,
-            top_p: request.sampling.top_p,
-            presence_penalty: unless(request.sampling.penalties.presence, 0.0),
-            frequency_penalty: unless(request.sampling.penalties.frequency, 0.0),
+            temperature: named.temperature.then_some(sampling.temperature),
+            top_p: named.top_p.then_some(sampling.top_p),
+            presence_penalty: unless(sampling.penalties.presence, 0.0),
+            frequency_penalty: unless(sampling.penalties.frequency, 0.0),
             // Engines read a signed number.
-            seed: request
-                .sampling
-                .seed
-                .map(|seed| seed & i64::MAX.cast_unsigned()),
+            seed: sampling.seed.map(|seed| seed & i64::MAX.cast_unsigned()),
             logprobs: request.logprobs.filter(|_| dialect.logprobs),
             extensions: Extensions {
                 cache_salt,

@@ -41,6 +41,8 @@ pub(crate) struct Dialect {
     pub(crate) forwards: &'static [ForwardPath],
     /// The endpoint (POST) that clears the prefix cache.
     pub(crate) reset_path: Option<&'static str>,
+    /// What a server without that endpoint lacks, as the end of a sentence.
+    pub(crate) reset_hint: &'static str,
 }
 
 /// How an engine reports changes of its KV cache.

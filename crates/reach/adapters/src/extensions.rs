@@ -7,7 +7,7 @@ use serde::Serialize;
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Extensions<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) top_k: Option<u32>,
+    pub(crate) top_k: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) min_p: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,12 +32,14 @@ impl<'a> Extensions<'a> {
     /// What the engines that take more than OpenAI's fields have in common.
     pub(crate) fn sampling(request: &'a GenerateRequest) -> Self {
         let limits = &request.limits;
+        let (sampling, named) = (&request.sampling, request.sampling.named);
         let min_tokens = limits.min_tokens.saturating_sub(answered(request));
         let stops = !limits.eos_tokens.is_empty() && !limits.ignore_eos;
         Self {
-            top_k: request.sampling.top_k,
-            min_p: unless(request.sampling.min_p, 0.0),
-            repetition_penalty: unless(request.sampling.penalties.repetition, 1.0),
+            // Every engine takes -1 for no limit.
+            top_k: named.top_k.then(|| sampling.top_k.map_or(-1, i64::from)),
+            min_p: named.min_p.then_some(sampling.min_p),
+            repetition_penalty: named.repetition.then_some(sampling.penalties.repetition),
             min_tokens: (min_tokens > 0).then_some(min_tokens),
             ignore_eos: limits.ignore_eos.then_some(true),
             stop_token_ids: stops.then_some(&limits.eos_tokens),

@@ -32,6 +32,11 @@ pub(crate) enum HttpError {
     Gone,
     #[error("{0} cannot be told to clear its cache")]
     NoReset(&'static str),
+    #[error("the server has no {path}{hint}")]
+    ResetMissing {
+        path: &'static str,
+        hint: &'static str,
+    },
 }
 
 #[derive(Clone)]
@@ -93,8 +98,19 @@ impl Server {
         path: &str,
         limits: Limits,
     ) -> Result<(StatusCode, Bytes), HttpError> {
+        self.ask(method, path, Vec::new(), limits).await
+    }
+
+    /// The same with a body in JSON.
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+        limits: Limits,
+    ) -> Result<(StatusCode, Bytes), HttpError> {
         let fetching = async {
-            let response = self.send(method, path, Vec::new(), None).await?;
+            let response = self.send(method, path, body, None).await?;
             let status = response.status();
             Ok((status, read(response, limits.bytes).await?))
         };

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use contract::Abilities;
+
 use crate::dialect::Dialect;
 use crate::{openai, sglang, trtllm, vllm};
 
@@ -39,6 +41,15 @@ impl EngineKind {
             Self::Sglang => Some(Self::Trtllm),
             Self::Trtllm => Some(Self::Openai),
             Self::Openai => None,
+        }
+    }
+
+    /// What its servers can do with a request in tokens; they can do more with one that is
+    /// forwarded.
+    pub fn abilities(self) -> Abilities {
+        Abilities {
+            logprobs: self.dialect().logprobs,
+            ..Abilities::default()
         }
     }
 

@@ -31,9 +31,11 @@
 //! What is absent: templates and tokenizers (a function is passed in), routing, and any choice
 //! of the engine that gets a request.
 
+mod agreement;
 mod cache_view;
 pub mod completion;
 mod dialect;
+pub mod doctor;
 pub mod engine_cache;
 pub mod estimate;
 mod events;
@@ -42,6 +44,7 @@ pub mod figures;
 pub mod forward;
 mod http;
 mod kind;
+mod last_sign;
 mod link;
 mod metrics;
 pub mod numbering;
@@ -57,8 +60,9 @@ mod trtllm;
 mod vllm;
 pub mod wire;
 
+pub use agreement::SAMPLE_MESSAGES;
 pub use kind::EngineKind;
 pub use retokenize::Tokenize;
-pub use settings::{EngineSettings, Timing};
+pub use settings::{EngineSettings, SILENT_AFTER, Timing};
 pub use spec::{EngineSpec, SpecError};
 pub use supervisor::{Engines, StartError};

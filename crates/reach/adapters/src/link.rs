@@ -17,6 +17,7 @@ use crate::completion::{self, Answer, CompletionRequest};
 use crate::dialect::Dialect;
 use crate::forward::{self, ForwardedAnswer};
 use crate::http::{HttpError, Limits, Server};
+use crate::last_sign::LastSign;
 use crate::retokenize::Tokenize;
 use crate::settings::Timing;
 use crate::stream::{HttpChunks, Reader};
@@ -44,6 +45,7 @@ pub(crate) struct HttpLink {
     pub(crate) tokenize: Tokenize,
     pub(crate) clock: Clock,
     pub(crate) timing: Timing,
+    pub(crate) last_sign: LastSign,
     /// Fires when the engine is gone.
     pub(crate) gone: CancellationToken,
 }
@@ -155,6 +157,7 @@ impl HttpLink {
             cache: Arc::clone(&self.cache),
             pending,
             clock: self.clock,
+            last_sign: self.last_sign.clone(),
             sent,
             gone: Box::pin(self.gone.clone().cancelled_owned()),
             broken: None,
@@ -173,13 +176,15 @@ impl HttpLink {
         };
         let fetching = self.server.fetch(Method::POST, path, limits);
         let (status, message) = self.wait(fetching).await?;
+        if status == StatusCode::NOT_FOUND {
+            let hint = self.dialect.reset_hint;
+            return Err(self.unreachable(&HttpError::ResetMissing { path, hint }));
+        }
         if !status.is_success() {
             return Err(completion::refusal(self.worker(), status, &message));
         }
-        // An engine with cache events reports this one too.
-        if !self.cache.follows_events() {
-            self.cache.restart();
-        }
+        // An engine with cache events reports this one too, but some only with their next step.
+        self.cache.restart();
         Ok(())
     }
 }

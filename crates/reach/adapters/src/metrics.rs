@@ -11,7 +11,6 @@ pub(crate) struct AdapterMetrics {
     pub(crate) joined: Counter,
     pub(crate) lost: Counter,
     pub(crate) answers: Counter,
-    pub(crate) mismatches: Counter,
     pub(crate) prompt_mismatches: Counter,
 }
 
@@ -24,9 +23,17 @@ impl AdapterMetrics {
             joined: counter(&catalog::ENGINES_JOINED_TOTAL),
             lost: counter(&catalog::ENGINES_LOST_TOTAL),
             answers: counter(&catalog::ENGINES_ANSWERS_TOTAL),
-            mismatches: counter(&catalog::ENGINES_CACHED_MISMATCHES_TOTAL),
             prompt_mismatches: counter(&catalog::ENGINES_PROMPT_MISMATCHES_TOTAL),
         }
+    }
+
+    /// An answer found a block or more beyond what was expected, or less.
+    pub(crate) fn mismatch(&self, more: bool) {
+        let found = if more { "more" } else { "less" };
+        let labels = [self.engine.as_str(), found];
+        self.registry
+            .counter(&catalog::ENGINES_CACHED_MISMATCHES_TOTAL, &labels)
+            .inc();
     }
 
     /// Events were lost, and whether a replay brought them back.

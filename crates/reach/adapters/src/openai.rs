@@ -20,6 +20,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     about: None,
     forwards: USUAL_ENDPOINTS,
     reset_path: None,
+    reset_hint: "",
 };
 
 fn extensions(_: &GenerateRequest) -> Extensions<'_> {

@@ -11,11 +11,11 @@ use crate::figures::{self, About, Load};
 use crate::http::{HttpError, Limits, Server};
 
 /// The longest document about itself that an engine may serve.
-const MOST_BYTES: usize = 8 << 20;
+pub(crate) const MOST_BYTES: usize = 8 << 20;
 const HEALTH: &str = "/health";
 const MODELS: &str = "/v1/models";
 /// In the form of OpenAPI.
-const DESCRIPTION: &str = "/openapi.json";
+pub(crate) const DESCRIPTION: &str = "/openapi.json";
 
 /// Why an engine counts as unhealthy.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +24,13 @@ pub(crate) enum Unhealthy {
     NoResponse(#[from] HttpError),
     #[error("the health check got status {0}")]
     Status(StatusCode),
+}
+
+impl Unhealthy {
+    /// Whether the engine took the connection and said nothing: it may be busy.
+    pub(crate) fn is_silence(&self) -> bool {
+        matches!(self, Self::NoResponse(HttpError::Timeout(_)))
+    }
 }
 
 pub(crate) struct Probe {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use contract::{BlockFormat, Clock, ModelName};
+use contract::{BlockFormat, Clock, ModelName, TokenId};
 
 use crate::retokenize::Tokenize;
 
@@ -18,10 +18,16 @@ pub struct EngineSettings {
     pub clock: Clock,
     /// The model's tokenizer, for engines that return only text.
     pub tokenize: Tokenize,
+    /// The tokens of [`SAMPLE_MESSAGES`](crate::SAMPLE_MESSAGES) in the frontend's template, if it
+    /// could be rendered.
+    pub sample_prompt: Option<Vec<TokenId>>,
     /// Sent to every engine as a bearer token.
     pub api_key: Option<String>,
     pub timing: Timing,
 }
+
+/// The default of [`Timing::silent_after`].
+pub const SILENT_AFTER: Duration = Duration::from_secs(120);
 
 /// How often engines are checked, and how long they may be silent.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +36,11 @@ pub struct Timing {
     pub check_interval: Duration,
     /// The longest wait for one response.
     pub response_timeout: Duration,
-    /// An engine whose checks fail for so long is gone.
+    /// An engine that refuses connections or reports failure for so long is gone.
     pub lost_after: Duration,
+    /// One that takes connections and neither answers checks nor sends anything of an answer for so
+    /// long is gone too. Until then it may be busy: compiling takes some engines a minute.
+    pub silent_after: Duration,
     /// Before the next attempt to join an engine.
     pub retry_interval: Duration,
 }
@@ -42,6 +51,7 @@ impl Default for Timing {
             check_interval: Duration::from_secs(1),
             response_timeout: Duration::from_secs(3),
             lost_after: Duration::from_secs(6),
+            silent_after: SILENT_AFTER,
             retry_interval: Duration::from_secs(1),
         }
     }

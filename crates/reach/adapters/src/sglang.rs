@@ -29,6 +29,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     }),
     forwards: USUAL_ENDPOINTS,
     reset_path: Some("/flush_cache"),
+    reset_hint: "",
 };
 
 fn extensions(request: &GenerateRequest) -> Extensions<'_> {

@@ -16,6 +16,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use crate::cache_view::{CacheView, PendingRequest};
 use crate::completion::{Answer, AnswerSummary, StreamError};
 use crate::forward::ForwardedAnswer;
+use crate::last_sign::LastSign;
 
 /// What reads an answer's bytes.
 pub(crate) enum Reader {
@@ -88,6 +89,7 @@ pub(crate) struct HttpChunks {
     pub(crate) cache: Arc<CacheView>,
     pub(crate) pending: PendingRequest,
     pub(crate) clock: Clock,
+    pub(crate) last_sign: LastSign,
     pub(crate) sent: Moment,
     pub(crate) gone: Pin<Box<WaitForCancellationFutureOwned>>,
     /// Why the answer cannot go on; returned after the chunks that came before.
@@ -128,7 +130,10 @@ impl HttpChunks {
         let after = self.clock.now().since(self.sent);
         Poll::Ready(match frame {
             Some(Ok(frame)) => match frame.data_ref() {
-                Some(bytes) => self.reader.push(bytes, after),
+                Some(bytes) => {
+                    self.last_sign.seen();
+                    self.reader.push(bytes, after)
+                }
                 None => Ok(()),
             },
             // If the answer had ended before, the broken connection does not matter.

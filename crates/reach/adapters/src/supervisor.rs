@@ -17,15 +17,17 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 use transport::{Change, Member, Roster, feed};
 
+use crate::agreement::{self, Disagreement, Template};
 use crate::cache_view::{CacheConfig, CacheView};
 use crate::dialect::{CacheEvents, Dialect};
 use crate::engine_cache::FormatMismatch;
 use crate::estimate::USUAL_BLOCKS;
 use crate::events::EventError;
 use crate::events::poll::{Endpoint, Poller};
-use crate::events::zmq::{Decode, Listener, Publisher};
+use crate::events::zmq::{Decode, LateListener, Listener, Publisher};
 use crate::figures::{About, Load};
 use crate::http::Server;
+use crate::last_sign::LastSign;
 use crate::link::HttpLink;
 use crate::metrics::AdapterMetrics;
 use crate::probe::{Probe, Unhealthy};
@@ -52,7 +54,7 @@ enum JoinError {
     #[error(transparent)]
     Unhealthy(#[from] Unhealthy),
     #[error(transparent)]
-    Events(#[from] EventError),
+    Disagreement(#[from] Disagreement),
     #[error(transparent)]
     FormatMismatch(#[from] FormatMismatch),
 }
@@ -141,6 +143,7 @@ struct Supervisor {
 struct Session {
     cache: Arc<CacheView>,
     total_blocks: u32,
+    last_sign: LastSign,
     /// Resolves if its blocks turn out to be unusable.
     mismatch: oneshot::Receiver<FormatMismatch>,
     /// Ends its streams and its listener when dropped.
@@ -194,6 +197,9 @@ impl Supervisor {
         }
         let about = self.probe.about().await;
         self.fits(&about)?;
+        let model = agreement::model_name(self.spec.model.as_deref(), &self.settings, &about)?;
+        self.agrees(&model).await?;
+        let last_sign = LastSign::now();
         let (publisher, feed) = feed(self.settings.clock);
         let gone = CancellationToken::new();
         let config = self.config(&about);
@@ -204,18 +210,20 @@ impl Supervisor {
         };
         let link = HttpLink {
             dialect: self.dialect(),
-            model: self.engine_model(&about),
+            model,
             server: self.probe.server.clone(),
             cache: Arc::clone(&cache),
             tokenize: self.settings.tokenize.clone(),
             clock: self.settings.clock,
             timing: self.settings.timing,
+            last_sign: last_sign.clone(),
             gone: gone.clone(),
         };
         let session = Session {
             mismatch: self.listen(&cache, &gone).await?,
             cache,
             total_blocks: card.total_blocks,
+            last_sign,
             _gone: gone.drop_guard(),
         };
         info!(
@@ -237,19 +245,63 @@ impl Supervisor {
         Ok(session)
     }
 
-    /// Follows the engine's cache events from now on.
+    /// Whether the engine has our vocabulary; warns if it makes other tokens of rare texts or of
+    /// conversations.
+    async fn agrees(&self, model: &str) -> Result<(), Disagreement> {
+        self.probe.check_vocabulary(model, &self.settings).await?;
+        let engine = self.spec.display_name();
+        if let Err(error) = self.probe.check_tokenizer(model, &self.settings).await {
+            let error = error_chain(&error);
+            warn!(
+                engine,
+                error, "some texts become other tokens there: fewer blocks will be found again"
+            );
+        }
+        match self.probe.check_template(model, &self.settings).await {
+            Template::Same | Template::Unknown => {}
+            Template::Differs => warn!(
+                engine,
+                "its server renders conversations with another chat template: forwarded requests \
+                 are routed by other tokens than it computes"
+            ),
+        }
+        Ok(())
+    }
+
+    /// Follows the engine's cache events from now on. They are advisory: an engine whose events
+    /// cannot be reached serves, and what it holds is estimated until they can.
     async fn listen(
         &self,
         cache: &Arc<CacheView>,
         gone: &CancellationToken,
-    ) -> Result<oneshot::Receiver<FormatMismatch>, JoinError> {
+    ) -> Result<oneshot::Receiver<FormatMismatch>, FormatMismatch> {
         let (sender, receiver) = oneshot::channel();
         match self.dialect().events {
             CacheEvents::Published { decode } => {
-                let Some(listener) = self.subscribe(decode, cache).await? else {
+                let Some(publisher) = self.publisher(decode) else {
                     return Ok(receiver);
                 };
-                self.spawn(gone, sender, listener.run());
+                let first = Listener::connect(publisher.clone(), cache, &self.metrics).await;
+                match first {
+                    Ok(listener) => self.spawn(gone, sender, listener.run()),
+                    Err(EventError::FormatMismatch(mismatch)) => return Err(mismatch),
+                    Err(error @ (EventError::Timeout { .. } | EventError::Subscribe { .. })) => {
+                        let (engine, error) = (self.spec.display_name(), error_chain(&error));
+                        warn!(
+                            engine,
+                            error,
+                            "cache events cannot be reached; estimating what the engine holds"
+                        );
+                        cache.estimate();
+                        let later = LateListener {
+                            publisher,
+                            cache: Arc::clone(cache),
+                            metrics: self.metrics.clone(),
+                            retry_interval: self.settings.timing.retry_interval,
+                        };
+                        self.spawn(gone, sender, later.run());
+                    }
+                }
             }
             CacheEvents::Polled { path, decode } => {
                 let endpoint = Endpoint { path, decode };
@@ -268,23 +320,14 @@ impl Supervisor {
     }
 
     /// `None` if the operator has not said where events are published.
-    async fn subscribe(
-        &self,
-        decode: Decode,
-        cache: &Arc<CacheView>,
-    ) -> Result<Option<Listener>, EventError> {
-        let Some(events) = &self.spec.events else {
-            return Ok(None);
-        };
-        let publisher = Publisher {
-            events: events.clone(),
+    fn publisher(&self, decode: Decode) -> Option<Publisher> {
+        Some(Publisher {
+            events: self.spec.events.clone()?,
             replay: self.spec.replay.clone(),
             topic: self.spec.topic.clone(),
             decode,
             patience: self.settings.timing.response_timeout,
-        };
-        let listener = Listener::connect(publisher, cache, &self.metrics).await?;
-        Ok(Some(listener))
+        })
     }
 
     /// Runs until the engine is gone, and passes on that its blocks are unusable.
@@ -319,8 +362,12 @@ impl Supervisor {
                 _ = checks.tick() => {
                     let (healthy, load) = tokio::join!(self.probe.healthy(), self.probe.load());
                     match healthy {
-                        Ok(()) => last_healthy = Instant::now(),
-                        Err(error) if last_healthy.elapsed() >= timing.lost_after => return Loss::Unhealthy(error),
+                        Ok(()) => {
+                            last_healthy = Instant::now();
+                            session.last_sign.seen();
+                        }
+                        Err(error) if error.is_silence() && session.last_sign.elapsed() >= timing.silent_after => return Loss::Unhealthy(error),
+                        Err(error) if !error.is_silence() && last_healthy.elapsed() >= timing.lost_after => return Loss::Unhealthy(error),
                         Err(error) => debug!(engine = self.spec.display_name(), error = error_chain(&error), "health check failed"),
                     }
                     session.report(load);
@@ -369,11 +416,6 @@ impl Supervisor {
         }
     }
 
-    fn engine_model(&self, about: &About) -> String {
-        let named = self.spec.model.clone().or_else(|| about.model.clone());
-        named.unwrap_or_else(|| self.settings.model.to_string())
-    }
-
     fn card(&self, about: &About, config: CacheConfig) -> WorkerCard {
         WorkerCard {
             id: config.worker,
@@ -394,10 +436,8 @@ impl Supervisor {
             },
             engine: self.spec.kind.to_string(),
             simulated: false,
-            logprobs: self.dialect().logprobs,
+            abilities: self.spec.kind.abilities(),
             speculation: "none".to_owned(),
-            grammars: false,
-            logit_bias: false,
             forwards: Vec::new(),
             adapters: about.adapters.clone(),
         }
@@ -422,6 +462,7 @@ impl Session {
             prompt_tokens: totals.prompt_tokens,
             cached_tokens: totals.cached_tokens,
             output_tokens: totals.output_tokens,
+            cache_estimated: self.cache.is_estimated(),
             ..WorkerStatus::default()
         }));
     }

@@ -30,6 +30,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     }),
     forwards: USUAL_ENDPOINTS,
     reset_path: None,
+    reset_hint: "",
 };
 
 fn extensions(request: &GenerateRequest) -> Extensions<'_> {

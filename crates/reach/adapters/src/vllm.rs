@@ -28,6 +28,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     }),
     forwards: USUAL_ENDPOINTS,
     reset_path: Some("/reset_prefix_cache"),
+    reset_hint: " (vLLM has it with VLLM_SERVER_DEV_MODE=1)",
 };
 
 fn extensions(request: &GenerateRequest) -> Extensions<'_> {

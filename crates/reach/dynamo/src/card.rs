@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use contract::{BlockFormat, GpuSpec, HASH_VERSION, Hashing, ModelName, WorkerCard, WorkerId};
+use contract::{
+    Abilities, BlockFormat, GpuSpec, HASH_VERSION, Hashing, ModelName, WorkerCard, WorkerId,
+};
 
 use crate::registration::{EndpointName, Model, ModelCard, RuntimeConfig};
 
@@ -89,18 +91,24 @@ pub(crate) fn worker_card(
         },
         engine: if simulated { "dynamo mocker" } else { "dynamo" }.to_owned(),
         simulated,
-        logprobs: !simulated,
+        abilities: abilities(simulated),
         speculation: if config.enable_eagle {
             "eagle3"
         } else {
             "none"
         }
         .to_owned(),
-        grammars: false,
-        logit_bias: false,
         forwards: Vec::new(),
         adapters: Vec::new(),
     })
+}
+
+/// Its simulated workers, the mocker, have no distribution to report.
+pub fn abilities(simulated: bool) -> Abilities {
+    Abilities {
+        logprobs: !simulated,
+        ..Abilities::default()
+    }
 }
 
 fn check(card: &ModelCard) -> Result<(), UnsupportedWorker> {

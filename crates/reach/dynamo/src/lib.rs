@@ -45,7 +45,7 @@ use tasks::Tasks;
 use tokio::sync::watch;
 use transport::Roster;
 
-pub use card::ModelFiles;
+pub use card::{ModelFiles, abilities};
 pub use discovery::{Models, Registry};
 
 use directory::Directory;

@@ -97,7 +97,7 @@ impl Registration {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use contract::{GpuSpec, Hashing, ModelName, WorkerId};
+    use contract::{Abilities, GpuSpec, Hashing, ModelName, WorkerId};
 
     use super::*;
 
@@ -120,10 +120,8 @@ pub(crate) mod tests {
                 },
                 engine: "test".to_owned(),
                 simulated: true,
-                logprobs: false,
+                abilities: Abilities::default(),
                 speculation: "none".to_owned(),
-                grammars: false,
-                logit_bias: false,
                 forwards: Vec::new(),
                 adapters: Vec::new(),
             },

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{
-    BlockFormat, BlockHash, Clock, FeedMessage, FinishReason, FrontendId, FrontendLoad,
+    Abilities, BlockFormat, BlockHash, Clock, FeedMessage, FinishReason, FrontendId, FrontendLoad,
     GenerateRequest, GpuSpec, HashSeed, KvBatch, KvEvent, KvSnapshot, LinkError, LocalHash,
     ModelName, OutputLimits, RequestId, Sampling, StoredBlock, TokenChunk, TokenStream, WorkerCard,
     WorkerId, token_stream,
@@ -105,10 +105,8 @@ fn card() -> WorkerCard {
         },
         engine: "counting".to_owned(),
         simulated: true,
-        logprobs: false,
+        abilities: Abilities::default(),
         speculation: "none".to_owned(),
-        grammars: false,
-        logit_bias: false,
         forwards: Vec::new(),
         adapters: Vec::new(),
     }

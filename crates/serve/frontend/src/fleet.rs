@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use contract::{FeedMessage, ForwardPath, FrontendId, FrontendLoad, WorkerCard, WorkerId};
+use contract::{
+    Abilities, FeedMessage, ForwardPath, FrontendId, FrontendLoad, WorkerCard, WorkerId,
+};
 use parking_lot::RwLock;
 use router::{Observed, Router};
 use tasks::Tasks;
@@ -31,27 +33,25 @@ struct Contact {
     link: Arc<dyn WorkerLink>,
     /// It has announced that it is leaving.
     draining: bool,
-    abilities: Abilities,
+    served: Served,
+    max_context_tokens: u32,
     adapters: Vec<String>,
 }
 
-/// What not every engine can do.
+/// What requests may be sent to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Abilities {
-    pub(crate) logprobs: bool,
-    pub(crate) grammars: bool,
-    pub(crate) logit_bias: bool,
+pub(crate) struct Served {
+    /// By token ids.
+    pub(crate) abilities: Abilities,
     /// Endpoints of the engine's own server, a bit for each.
     forwards: u16,
 }
 
-impl Abilities {
+impl Served {
     fn of(card: &WorkerCard) -> Self {
         let bit = |path: &ForwardPath| 1 << *path as u16;
         Self {
-            logprobs: card.logprobs,
-            grammars: card.grammars,
-            logit_bias: card.logit_bias,
+            abilities: card.abilities,
             forwards: card.forwards.iter().map(bit).fold(0, |all, one| all | one),
         }
     }
@@ -59,9 +59,7 @@ impl Abilities {
     /// What both can do.
     fn and(self, other: Self) -> Self {
         Self {
-            logprobs: self.logprobs && other.logprobs,
-            grammars: self.grammars && other.grammars,
-            logit_bias: self.logit_bias && other.logit_bias,
+            abilities: self.abilities.and(other.abilities),
             forwards: self.forwards & other.forwards,
         }
     }
@@ -104,17 +102,15 @@ impl Fleet {
         self.simulated.load(Ordering::Relaxed)
     }
 
-    /// What every worker can do, whichever a request goes to.
-    pub(crate) fn abilities(&self) -> Abilities {
-        let everything = Abilities {
-            logprobs: true,
-            grammars: true,
-            logit_bias: true,
+    /// What every worker serves, whichever a request goes to.
+    pub(crate) fn served(&self) -> Served {
+        let everything = Served {
+            abilities: Abilities::ALL,
             forwards: u16::MAX,
         };
         let contacts = self.contacts.read();
-        let abilities = contacts.values().map(|contact| contact.abilities);
-        abilities.fold(everything, Abilities::and)
+        let served = contacts.values().map(|contact| contact.served);
+        served.fold(everything, Served::and)
     }
 
     /// The workers that do not have an adapter loaded, if any other has.
@@ -129,6 +125,29 @@ impl Fleet {
         }
         let lacking = contacts.iter().filter(|(_, contact)| !has(contact));
         lacking.map(|(worker, _)| *worker).collect()
+    }
+
+    /// The workers whose context is shorter than so many tokens.
+    pub(crate) fn with_shorter_context(&self, tokens: u32) -> Vec<WorkerId> {
+        let contacts = self.contacts.read();
+        let shorter = contacts
+            .iter()
+            .filter(|(_, contact)| contact.max_context_tokens < tokens);
+        shorter.map(|(worker, _)| *worker).collect()
+    }
+
+    /// A worker's longest prompt plus answer.
+    pub(crate) fn context_of(&self, worker: WorkerId) -> Option<u32> {
+        let contacts = self.contacts.read();
+        let contact = contacts.get(&worker);
+        contact.map(|contact| contact.max_context_tokens)
+    }
+
+    /// The longest context of any worker; `None` without workers.
+    pub(crate) fn longest_context(&self) -> Option<u32> {
+        let contacts = self.contacts.read();
+        let contexts = contacts.values().map(|contact| contact.max_context_tokens);
+        contexts.max()
     }
 
     /// All links in the order of their workers' ids.
@@ -207,7 +226,8 @@ impl Fleet {
         let contact = Contact {
             link: Arc::clone(&link),
             draining: false,
-            abilities: Abilities::of(&card),
+            served: Served::of(&card),
+            max_context_tokens: card.max_context_tokens,
             adapters: card.adapters.clone(),
         };
         self.contacts.write().insert(worker, contact);
@@ -367,10 +387,8 @@ mod tests {
             },
             engine: "mute".to_owned(),
             simulated: true,
-            logprobs: false,
+            abilities: Abilities::default(),
             speculation: "none".to_owned(),
-            grammars: false,
-            logit_bias: false,
             forwards: Vec::new(),
             adapters: Vec::new(),
         }

@@ -232,6 +232,7 @@ pub(crate) async fn answer(
             normalized: plan.normalized,
         },
         forward: Some(plan.request),
+        context_tokens: 0,
     };
     let mut reply = model.dispatch.serve(errand, caller.urgency, &common);
     let begun = poll_fn(|context| reply.poll_begun(context)).await?;

@@ -43,6 +43,8 @@ pub(crate) struct Errand {
     pub(crate) handling: Handling,
     /// In the client's own words, for the engine's own server.
     pub(crate) forward: Option<ForwardRequest>,
+    /// How much context it needs, at least.
+    pub(crate) context_tokens: u32,
 }
 
 /// How long an engine's own server may take for an answer in one piece. One that is gone is noticed
@@ -56,6 +58,7 @@ pub(crate) struct Journey {
     request: GenerateRequest,
     handling: Handling,
     forward: Option<ForwardRequest>,
+    context_tokens: u32,
     /// Of the prompt and of what has been answered.
     chain: Vec<BlockHash>,
     urgency: Urgency,
@@ -87,6 +90,7 @@ impl Journey {
             request: errand.request,
             handling: errand.handling,
             forward: errand.forward,
+            context_tokens: errand.context_tokens,
             urgency,
             failed: SmallVec::new(),
             failures: 0,
@@ -205,6 +209,40 @@ impl Journey {
         blocks.chain(tokens, self.request.hash_seed)
     }
 
+    /// Where it must not go.
+    fn excluded(&self) -> SmallVec<[Excluded; 4]> {
+        let fleet = &self.dispatch.fleet;
+        let adapter = self.forward.as_ref().and_then(|one| one.adapter.as_deref());
+        let lacking = adapter.map(|name| fleet.without_adapter(name));
+        let lacking = lacking.into_iter().flatten();
+        let known = self.request.prompt.len() + self.request.answered.len();
+        let known = u32::try_from(known).unwrap_or(u32::MAX).saturating_add(1);
+        let short = fleet.with_shorter_context(self.context_tokens.max(known));
+        let failed = self.failed.iter().copied().map(Excluded::tried);
+        failed
+            .chain(lacking.map(|worker| Excluded {
+                worker,
+                why: WhyNot::NoAdapter,
+            }))
+            .chain(short.into_iter().map(|worker| Excluded {
+                worker,
+                why: WhyNot::ShortContext,
+            }))
+            .collect()
+    }
+
+    /// The request as a worker gets it: one that leaves the answer's length open never asks for
+    /// more than the worker's context has room for.
+    fn request_for(&self, worker: WorkerId) -> GenerateRequest {
+        let mut request = self.request.clone();
+        if let Some(context) = self.dispatch.fleet.context_of(worker) {
+            let prompt = u32::try_from(request.prompt.len()).unwrap_or(u32::MAX);
+            let room = context.saturating_sub(prompt).max(1);
+            request.limits.max_tokens = request.limits.max_tokens.min(room);
+        }
+        request
+    }
+
     /// Waits while every worker is full, in a mode that binds late.
     async fn place(&mut self) -> Result<Placement, RouteError> {
         let Dispatch {
@@ -214,14 +252,7 @@ impl Journey {
             ..
         } = &*self.dispatch;
         let began = clock.now();
-        let adapter = self.forward.as_ref().and_then(|one| one.adapter.as_deref());
-        let lacking = adapter.map(|name| self.dispatch.fleet.without_adapter(name));
-        let lacking = lacking.into_iter().flatten().map(|worker| Excluded {
-            worker,
-            why: WhyNot::NoAdapter,
-        });
-        let failed = self.failed.iter().copied().map(Excluded::tried);
-        let excluded: SmallVec<[Excluded; 4]> = failed.chain(lacking).collect();
+        let excluded = self.excluded();
         let query = RouteQuery {
             request: self.request.id.clone(),
             prompt_tokens: (self.request.prompt.len() + self.request.answered.len()) as u32,
@@ -284,7 +315,7 @@ impl Journey {
         let began = clock.now();
         let started = async {
             let stream = match &self.forward {
-                None => link.generate(self.request.clone()).await?,
+                None => link.generate(self.request_for(worker)).await?,
                 Some(forward) => {
                     let forwarder = link.forwarder().ok_or_else(|| LinkError::Refused {
                         worker,

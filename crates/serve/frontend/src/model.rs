@@ -71,6 +71,13 @@ impl ServedModel {
         self.dispatch.fleet.simulated()
     }
 
+    /// Longest prompt plus answer: the model's own, or less where no worker has as much.
+    fn max_context_tokens(&self) -> u32 {
+        let own = self.preprocessor.max_context_tokens();
+        let longest = self.dispatch.fleet.longest_context();
+        longest.map_or(own, |longest| longest.min(own))
+    }
+
     /// As `/v1/models` lists it: the model, then its adapters.
     fn describe(&self, created: u64) -> impl Iterator<Item = Model> {
         let base = Model {
@@ -78,7 +85,7 @@ impl ServedModel {
             object: ObjectKind::Model,
             created,
             owned_by: "homing".to_owned(),
-            max_model_len: Some(self.preprocessor.max_context_tokens()),
+            max_model_len: Some(self.max_context_tokens()),
             parent: None,
             simulated: self.simulated(),
         };

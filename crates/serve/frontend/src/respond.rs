@@ -205,8 +205,13 @@ async fn serve(
         shape,
     } = ready?;
     let endpoint = shape.endpoint();
-    if !model.dispatch.fleet.abilities().grammars {
+    if !model.dispatch.fleet.served().abilities.grammars {
         without_grammars(&mut prepared)?;
+    }
+    if let Some(longest) = model.dispatch.fleet.longest_context() {
+        for prepared in &prepared {
+            prepared.need.fits(longest)?;
+        }
     }
     let common = Arc::new(Common {
         record: Arc::clone(record),
@@ -217,6 +222,7 @@ async fn serve(
     let echo = !echoes.is_empty();
     let begin = |(index, mut prepared): Placed| {
         prepared.hash_seed = caller.seed(prepared.hash_seed);
+        let context_tokens = prepared.need.tokens();
         let (format, tool_names) = (prepared.format, Arc::clone(&prepared.tool_names));
         let tokenizer = model.preprocessor.tokenizer();
         let prompt = echo.then(|| Arc::clone(&prepared.prompt));
@@ -229,6 +235,7 @@ async fn serve(
                 normalized: shape.is_normalized(),
             },
             forward: None,
+            context_tokens,
         };
         let reply = model.dispatch.serve(errand, caller.urgency, &common);
         Answer::new(index, reply, text, logprobs).parsed(format, &tool_names)

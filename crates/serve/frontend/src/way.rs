@@ -1,11 +1,11 @@
 //! Who answers a request: a worker, in tokens, or the server of its engine, in its own words.
 
+use contract::Abilities;
 use openai::GenerationOptions;
 
 use crate::App;
 use crate::asked::{AnyRequest, ReadBody};
 use crate::error::ApiError;
-use crate::fleet::Abilities;
 use crate::forward::{self, ForwardMode, Needed, Plan};
 use crate::model::Found;
 
@@ -24,13 +24,13 @@ impl Way {
         read: &ReadBody<'_>,
         parsed: Result<AnyRequest, ApiError>,
     ) -> Result<Self, ApiError> {
-        let abilities = found.model.dispatch.fleet.abilities();
+        let served = found.model.dispatch.fleet.served();
         let understood = parsed.and_then(|request| {
-            check_abilities(request.options(), abilities)?;
+            check_abilities(request.options(), served.abilities)?;
             Ok(request)
         });
         let path = read.endpoint.engine_path();
-        let needed = match (&found.adapter, abilities.forwards(path)) {
+        let needed = match (&found.adapter, served.forwards(path)) {
             (None, false) => None,
             (None, true) => forward::need(app.forward, path, &understood),
             (Some(_), true) if app.forward.mode != ForwardMode::Never => match &understood {

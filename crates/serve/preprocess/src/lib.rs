@@ -35,6 +35,8 @@ pub mod tokenizer;
 pub use corpus::{Article, articles};
 pub use error::{LoadError, PrepareError, TemplateFault, TokenizerFault};
 pub use piece_cache::CacheStats;
-pub use prepare::{Prepared, PreprocessConfig, Preprocessor, TemplateFile, Vocabulary};
+pub use prepare::{
+    ContextNeed, Prepared, PreprocessConfig, Preprocessor, TemplateFile, Vocabulary,
+};
 pub use text_stream::TextStream;
 pub use tokenizer::{Specials, Tokenizer};

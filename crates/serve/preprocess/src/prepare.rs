@@ -4,6 +4,7 @@
 //! for a worker: the prompt is not empty, every token is in the vocabulary, and prompt and
 //! answer fit the context together.
 
+mod context;
 mod model_folder;
 mod sampling;
 mod single_file;
@@ -21,7 +22,8 @@ use openai::{
     ChatRequest, CompletionRequest, GenerationOptions, Message, Prompt, ReasoningEffort, ToolChoice,
 };
 
-use self::sampling::sampling;
+pub use self::context::ContextNeed;
+use self::sampling::{Recommended, sampling};
 use crate::conversation::{Conversation, Written, short_turns};
 use crate::detokenize::Kept;
 use crate::encode::{Bounds, Encoder, MIN_PIECE_BYTES};
@@ -80,6 +82,8 @@ pub struct Prepared {
     pub prompt: Arc<[TokenId]>,
     /// Fit the context together with the prompt.
     pub limits: OutputLimits,
+    /// For workers whose context is shorter than the model's.
+    pub need: ContextNeed,
     pub sampling: Sampling,
     /// How many alternatives to report for each token; `None` for no log-probabilities.
     pub logprobs: Option<u8>,
@@ -130,6 +134,7 @@ pub struct Preprocessor {
     kept: Kept,
     /// What a message takes at least besides its text.
     message_tokens: usize,
+    recommended: Recommended,
 }
 
 impl Preprocessor {
@@ -163,7 +168,10 @@ impl Preprocessor {
             max_context_tokens,
             ..config
         };
-        Ok(Self::new(model.tokenizer, model.template, &config))
+        Ok(Self {
+            recommended: model.recommended,
+            ..Self::new(model.tokenizer, model.template, &config)
+        })
     }
 
     /// A model whose one file holds everything. `path` names it in errors.
@@ -202,6 +210,7 @@ impl Preprocessor {
             template,
             max_context_tokens: config.max_context_tokens,
             parse_specials_in_content: config.parse_specials_in_content,
+            recommended: Recommended::default(),
         }
     }
 
@@ -419,20 +428,12 @@ impl Preprocessor {
         options: &GenerationOptions,
         param: &'static str,
     ) -> Result<Prepared, PrepareError> {
-        let limit = self.max_context_tokens;
-        let prompt_tokens = u32::try_from(prompt.len()).unwrap_or(u32::MAX);
-        // What the answer must have room for, at least.
-        let wanted = options.max_tokens.unwrap_or(options.min_tokens);
-        let remaining = limit.saturating_sub(prompt_tokens);
-        if remaining < wanted.max(1) {
-            let completion_tokens = wanted;
-            return Err(PrepareError::ContextTooLong {
-                prompt_tokens,
-                completion_tokens,
-                limit,
-                param,
-            });
-        }
+        let need = ContextNeed {
+            prompt_tokens: u32::try_from(prompt.len()).unwrap_or(u32::MAX),
+            completion_tokens: options.max_tokens.unwrap_or(options.min_tokens),
+            param,
+        };
+        let remaining = need.fits(self.max_context_tokens)?;
         let biased: Vec<TokenId> = options.logit_bias.iter().map(|(id, _)| *id).collect();
         self.check_tokens(&biased, || "logit_bias".to_owned())?;
         self.check_tokens(&options.stop_token_ids, || "stop_token_ids".to_owned())?;
@@ -451,11 +452,12 @@ impl Preprocessor {
                 ignore_eos,
                 eos_tokens,
             },
+            need,
             grammar: None,
             grammar_required: false,
             format: AnswerFormat::default(),
             tool_names: Arc::default(),
-            sampling: sampling(options),
+            sampling: sampling(options, self.recommended),
             logprobs: options.logprobs,
             hash_seed: HashSeed::new("", options.extensions.cache_salt.as_deref().unwrap_or("")),
         })

@@ -111,6 +111,8 @@ pub enum WhyNot {
     Tried,
     /// It has not loaded the adapter that the request asks for.
     NoAdapter,
+    /// The request does not fit its context.
+    ShortContext,
     /// Its slots are taken, and its queue where requests wait in the engine.
     Full,
     /// It has failed too often to be given (more) requests now.
@@ -123,6 +125,7 @@ impl fmt::Display for WhyNot {
             Self::Draining => "draining",
             Self::Tried => "tried before",
             Self::NoAdapter => "without the adapter",
+            Self::ShortContext => "context too short",
             Self::Full => "full",
             Self::Unsound => "not trusted yet",
         })

@@ -36,8 +36,8 @@ metrics! {
     );
     ENGINES_CACHED_MISMATCHES_TOTAL = Metric::counter(
         "homing_engines_cached_mismatches_total",
-        &["engine"],
-        "Of those, answers in which it was a block or more away from what its events had led to expect.",
+        &["engine", "found"],
+        "Of those, answers in which the engine found a block or more beyond what its events had led to expect (`more`: events came late), or that much `less`.",
     );
     ENGINES_PROMPT_MISMATCHES_TOTAL = Metric::counter(
         "homing_engines_prompt_mismatches_total",

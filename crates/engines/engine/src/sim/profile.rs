@@ -23,7 +23,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use contract::{BlockFormat, GpuSpec, ModelName, WorkerCard, WorkerId};
+use contract::{Abilities, BlockFormat, GpuSpec, ModelName, WorkerCard, WorkerId};
 
 use self::constant::{Constant, Shares};
 use self::file::File;
@@ -222,10 +222,8 @@ impl Profile {
             gpu: self.gpu.clone(),
             engine: self.name.clone(),
             simulated: true,
-            logprobs: false,
+            abilities: Abilities::default(),
             speculation: self.speculation.method.as_str().to_owned(),
-            grammars: false,
-            logit_bias: false,
             forwards: Vec::new(),
             adapters: Vec::new(),
         }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contract::{
-    Clock, GenerateRequest, Grammar, HashSeed, LinkError, OutputLimits, Penalties, RequestId,
-    Sampling, TokenId, WorkerId, token_stream,
+    Clock, GenerateRequest, Grammar, HashSeed, LinkError, NamedOptions, OutputLimits, Penalties,
+    RequestId, Sampling, TokenId, WorkerId, token_stream,
 };
 use engine::{Executor as _, Scheduler, Submission};
 use grammar::Vocabulary;
@@ -153,6 +153,7 @@ fn warm(seed: u64) -> Sampling {
         },
         seed: Some(seed),
         logit_bias: Arc::default(),
+        named: NamedOptions::default(),
     }
 }
 

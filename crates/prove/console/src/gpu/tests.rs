@@ -1,6 +1,6 @@
 //! Tables of what Prometheus says, and a stand-in for it on a paused clock.
 
-use contract::{BlockFormat, GpuSpec, ModelName, WorkerCard, WorkerId, WorkerStatus};
+use contract::{Abilities, BlockFormat, GpuSpec, ModelName, WorkerCard, WorkerId, WorkerStatus};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -28,10 +28,8 @@ fn worker(id: u64, name: &str, gpus: u32) -> WorkerState {
         },
         engine: "invented".to_owned(),
         simulated: true,
-        logprobs: false,
+        abilities: Abilities::default(),
         speculation: "none".to_owned(),
-        grammars: false,
-        logit_bias: false,
         adapters: Vec::new(),
         forwards: Vec::new(),
     };

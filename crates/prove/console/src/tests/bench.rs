@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::response::IntoResponse as _;
 use axum::routing::post;
 use contract::{
-    Access, BlockFormat, Clock, GpuSpec, ModelName, WorkerCard, WorkerId, WorkerStatus,
+    Abilities, Access, BlockFormat, Clock, GpuSpec, ModelName, WorkerCard, WorkerId, WorkerStatus,
 };
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
@@ -270,10 +270,8 @@ fn card(id: u64) -> Arc<WorkerCard> {
         },
         engine: "invented".to_owned(),
         simulated: true,
-        logprobs: false,
+        abilities: Abilities::default(),
         speculation: "none".to_owned(),
-        grammars: false,
-        logit_bias: false,
         adapters: Vec::new(),
         forwards: Vec::new(),
     })

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{
-    FinishReason, HashSeed, OutputLimits, Penalties, RequestId, Sampling, Started, TokenChunk,
-    TokenLogprob,
+    FinishReason, HashSeed, NamedOptions, OutputLimits, Penalties, RequestId, Sampling, Started,
+    TokenChunk, TokenLogprob,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -27,6 +27,12 @@ fn request() -> GenerateRequest {
             top_p: 1.0,
             top_k: Some(40),
             seed: Some(u64::MAX),
+            named: NamedOptions {
+                temperature: true,
+                top_p: true,
+                top_k: true,
+                ..NamedOptions::default()
+            },
             ..Sampling::default()
         },
         logprobs: None,
@@ -72,6 +78,8 @@ fn each_kind_gets_the_fields_that_it_knows() {
 fn penalties_are_named_where_they_change_something() {
     let mut request = request();
     request.sampling.min_p = 0.25;
+    request.sampling.named.min_p = true;
+    request.sampling.named.repetition = true;
     request.sampling.penalties = Penalties {
         presence: 0.5,
         frequency: -0.5,
@@ -88,6 +96,31 @@ fn penalties_are_named_where_they_change_something() {
         (&body["min_p"], &body["repetition_penalty"]),
         (&json!(0.25), &json!(1.5))
     );
+}
+
+#[test]
+fn what_the_client_leaves_open_is_left_to_the_engine() {
+    let mut request = request();
+    request.sampling = Sampling {
+        temperature: 0.6,
+        top_k: Some(20),
+        min_p: 0.1,
+        ..Sampling::default()
+    };
+    let body = asked(EngineKind::Vllm, &request);
+    for option in [
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "repetition_penalty",
+    ] {
+        assert_eq!(body.get(option), None, "{option}");
+    }
+    // A client that switches a recommendation off says so.
+    request.sampling.top_k = None;
+    request.sampling.named.top_k = true;
+    assert_eq!(asked(EngineKind::Vllm, &request)["top_k"], json!(-1));
 }
 
 #[test]

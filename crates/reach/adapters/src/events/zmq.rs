@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 use zmtp::replay::{Numbered, replay};
 use zmtp::{Error, Message, Subscriber};
 
@@ -26,7 +26,10 @@ use crate::wire::Malformed;
 use crate::wire::msgpack::Batch;
 
 /// The largest batch that is read. A step of an engine stores some thousand blocks at most.
-const LARGEST_BATCH: usize = 64 << 20;
+pub(crate) const LARGEST_BATCH: usize = 64 << 20;
+
+/// How long a batch may take that the engine has published.
+const ON_ITS_WAY: Duration = Duration::from_millis(250);
 
 /// How a batch is read.
 pub(crate) type Decode = fn(&[u8]) -> Result<Batch, Malformed>;
@@ -52,6 +55,37 @@ pub(crate) struct Listener {
     metrics: AdapterMetrics,
     /// It has been logged that events cannot be read.
     logged: bool,
+}
+
+/// Waits for a publisher that cannot be reached yet.
+pub(crate) struct LateListener {
+    pub(crate) publisher: Publisher,
+    pub(crate) cache: Arc<CacheView>,
+    pub(crate) metrics: AdapterMetrics,
+    pub(crate) retry_interval: Duration,
+}
+
+impl LateListener {
+    /// Listens as soon as it can, until the engine's blocks turn out to be unusable.
+    pub(crate) async fn run(self) -> FormatMismatch {
+        let Self {
+            publisher,
+            cache,
+            metrics,
+            retry_interval,
+        } = self;
+        loop {
+            tokio::time::sleep(retry_interval).await;
+            match Listener::connect(publisher.clone(), &cache, &metrics).await {
+                Ok(listener) => {
+                    info!(worker = %cache.worker(), "cache events can be reached now");
+                    return listener.run().await;
+                }
+                Err(EventError::FormatMismatch(mismatch)) => return mismatch,
+                Err(EventError::Timeout { .. } | EventError::Subscribe { .. }) => {}
+            }
+        }
+    }
 }
 
 impl Listener {
@@ -195,10 +229,27 @@ impl Listener {
                 return self.take_replayed(from, kept, None);
             }
         }
+        let Some(newest) = kept.last().map(|batch| batch.number) else {
+            return Ok(());
+        };
+        self.read_until(newest).await?;
+        let next = self.numbering.next().unwrap_or(0);
+        kept.retain(|batch| batch.number >= next);
         if kept.is_empty() {
             return Ok(());
         }
-        self.take_replayed(last + 1, kept, None)
+        self.take_replayed(next, kept, None)
+    }
+
+    /// Reads what is on its way: a batch that was published just now is not lost.
+    async fn read_until(&mut self, newest: u64) -> Result<(), FormatMismatch> {
+        while self.numbering.next().is_some_and(|next| next <= newest) {
+            match tokio::time::timeout(ON_ITS_WAY, self.subscriber.next()).await {
+                Ok(Ok(message)) => self.receive(&message).await?,
+                Ok(Err(_)) | Err(_) => break,
+            }
+        }
+        Ok(())
     }
 
     /// Whether a batch is the one that was received last. True for one that cannot be read,

@@ -2,6 +2,8 @@
 
 use adapters::EngineKind;
 use contract::{HashSeed, block_chain};
+use tokio::net::TcpListener;
+use tokio_util::task::TaskTracker;
 use transport::WorkerLink;
 
 use crate::harness::{Bench, request, run, until};
@@ -293,4 +295,44 @@ async fn an_engine_that_starts_anew_holds_nothing_of_before() {
         })
         .await;
     }
+}
+
+#[tokio::test]
+async fn an_engine_whose_events_cannot_be_reached_serves() {
+    let engine = StandIn::start(Build::new(EngineKind::Vllm)).await;
+    let real = engine
+        .shared
+        .lock()
+        .publisher
+        .as_ref()
+        .unwrap()
+        .events
+        .clone();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let spec = format!("vllm={},events=tcp://{address}", engine.url);
+    let mut bench = Bench::start(&[spec]);
+    let member = bench.joined().await;
+    run(&*member.link, request(&text(0), 2)).await.unwrap();
+    // What was sent there is believed to be there.
+    assert_eq!(held(&*member.link).await, blocks_of(&[text(0)]));
+
+    // The events become reachable, and say something else.
+    let listener = TcpListener::bind(address).await.unwrap();
+    let real = real.strip_prefix("tcp://").unwrap().to_owned();
+    let proxy = TaskTracker::new().spawn(async move {
+        let (mut from, _) = listener.accept().await.unwrap();
+        let mut to = tokio::net::TcpStream::connect(real).await.unwrap();
+        let _ = tokio::io::copy_bidirectional(&mut from, &mut to).await;
+    });
+    let mut start = 100_000;
+    until("events are heard", async || {
+        start += 1000;
+        engine.works_on(&text(start));
+        let held = held(&*member.link).await;
+        !held.is_empty() && !held.contains(&blocks_of(&[text(0)])[0])
+    })
+    .await;
+    proxy.abort();
 }

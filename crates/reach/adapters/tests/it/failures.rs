@@ -5,7 +5,7 @@ use contract::LinkError;
 use serde_json::json;
 
 use crate::harness::{Bench, Service, request, run, until};
-use crate::standin::{Build, Mood, StandIn};
+use crate::standin::{Build, EngineTokenizer, Mood, StandIn};
 
 async fn one(kind: EngineKind) -> (StandIn, Bench, transport::Member) {
     let engine = StandIn::start(Build::new(kind)).await;
@@ -96,6 +96,49 @@ async fn an_engine_that_falls_ill_leaves_and_comes_back() {
     run(&*again.link, request(&[1, 2, 3], 2)).await.unwrap();
     assert_eq!(bench.counted("homing_engines_joined_total", &[]), 2.0);
     assert_eq!(bench.counted("homing_engines_lost_total", &[]), 1.0);
+}
+
+#[tokio::test]
+async fn an_engine_that_only_says_nothing_is_busy_for_a_while() {
+    let (engine, bench, mut member) = one(EngineKind::Vllm).await;
+    engine.feels(Mood::Silent);
+    let checked = engine.shared.lock().checked;
+    // Two checks have failed by the third, which an engine that reports failure does not survive.
+    until("it is asked again", async || {
+        engine.shared.lock().checked >= checked + 3
+    })
+    .await;
+    run(&*member.link, request(&[1, 2, 3], 2)).await.unwrap();
+    assert_eq!(bench.counted("homing_engines_lost_total", &[]), 0.0);
+    // With nothing else to show, it is gone in the end.
+    while member.feed.next().await.is_some() {}
+    until("it is counted", async || {
+        bench.counted("homing_engines_lost_total", &[]) == 1.0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_engine_of_another_model_does_not_join() {
+    let waits = std::time::Duration::from_millis(300);
+    let engine = StandIn::start(Build::new(EngineKind::Vllm)).await;
+    let mut bench = Bench::start(&[engine.spec(",model=unknown")]);
+    assert!(tokio::time::timeout(waits, bench.joined()).await.is_err());
+    for (tokenizer, joins) in [
+        (EngineTokenizer::Ours, true),
+        (EngineTokenizer::Another, false),
+    ] {
+        let engine = StandIn::start(Build {
+            tokenizer,
+            ..Build::new(EngineKind::Vllm)
+        })
+        .await;
+        let mut bench = Bench::start(&[engine.spec(",model=org/model")]);
+        match joins {
+            true => drop(bench.joined().await),
+            false => assert!(tokio::time::timeout(waits, bench.joined()).await.is_err()),
+        }
+    }
 }
 
 #[tokio::test]

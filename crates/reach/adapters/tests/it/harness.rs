@@ -37,11 +37,13 @@ fn settings(clock: Clock) -> EngineSettings {
         max_context_tokens: 8192,
         clock,
         tokenize: Tokenize::new(move |text| preprocessor.encode_plain(text).unwrap_or_default()),
+        sample_prompt: None,
         api_key: None,
         timing: Timing {
             check_interval: Duration::from_millis(20),
             response_timeout: Duration::from_millis(300),
             lost_after: Duration::from_millis(100),
+            silent_after: Duration::from_secs(4),
             retry_interval: Duration::from_millis(20),
         },
     }

@@ -33,6 +33,8 @@ pub(crate) enum Mood {
     DyingAfter(usize),
     /// Fails its health check.
     Ill,
+    /// Takes connections and does not answer health checks.
+    Silent,
 }
 
 /// What it is.
@@ -47,6 +49,15 @@ pub(crate) struct Build {
     pub(crate) says_block_size: bool,
     /// Knows `return_token_ids`.
     pub(crate) gives_ids: bool,
+    /// What it has at `/tokenize`.
+    pub(crate) tokenizer: EngineTokenizer,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum EngineTokenizer {
+    None,
+    Ours,
+    Another,
 }
 
 impl Build {
@@ -58,6 +69,7 @@ impl Build {
             reports_cached: true,
             says_block_size: true,
             gives_ids: kind != EngineKind::Openai,
+            tokenizer: EngineTokenizer::None,
         }
     }
 }
@@ -79,6 +91,8 @@ pub(crate) struct Inner {
     untold: Vec<Value>,
     pub(crate) next_event: u64,
     pub(crate) seen: Vec<Seen>,
+    /// Health checks so far.
+    pub(crate) checked: u64,
     /// The tokens of [`TEXT`].
     vocabulary: Vec<u32>,
 }
@@ -112,11 +126,13 @@ impl StandIn {
             untold: Vec::new(),
             next_event: 0,
             seen: Vec::new(),
+            checked: 0,
             vocabulary: vocabulary(),
         }));
         let routes = Router::new()
             .route("/health", get(health))
             .route("/v1/models", get(models))
+            .route("/tokenize", post(tokenize))
             .route("/metrics", get(metrics))
             .route("/server_info", get(server_info))
             .route("/kv_cache_events", post(kv_cache_events))
@@ -249,10 +265,30 @@ fn trtllm_event(told: &Told, block_size: usize) -> Value {
 }
 
 async fn health(State(shared): State<Shared>) -> StatusCode {
-    match shared.lock().mood {
+    let mood = {
+        let mut inner = shared.lock();
+        inner.checked += 1;
+        inner.mood
+    };
+    match mood {
         Mood::Ill => StatusCode::INTERNAL_SERVER_ERROR,
         Mood::Well | Mood::Refusing(_) | Mood::DyingAfter(_) => StatusCode::OK,
+        Mood::Silent => std::future::pending().await,
     }
+}
+
+async fn tokenize(State(shared): State<Shared>, body: Bytes) -> Response {
+    let tokenizer = shared.lock().build.tokenizer;
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    let text = body["prompt"].as_str().unwrap();
+    let preprocessor = Preprocessor::embedded(PreprocessConfig::default());
+    let mut tokens = preprocessor.encode_plain(text).unwrap();
+    match tokenizer {
+        EngineTokenizer::None => return StatusCode::NOT_FOUND.into_response(),
+        EngineTokenizer::Ours => {}
+        EngineTokenizer::Another => tokens[3] += 1,
+    }
+    Json(json!({"count": tokens.len(), "max_model_len": 4096, "tokens": tokens})).into_response()
 }
 
 async fn models() -> Json<Value> {
@@ -380,7 +416,7 @@ async fn completions(State(shared): State<Shared>, body: Bytes) -> Response {
     let answer: Vec<u32> = vocabulary.into_iter().cycle().take(most).collect();
     let survives = match mood {
         Mood::DyingAfter(tokens) => tokens,
-        Mood::Well | Mood::Refusing(_) | Mood::Ill => usize::MAX,
+        Mood::Well | Mood::Refusing(_) | Mood::Ill | Mood::Silent => usize::MAX,
     };
     let mut events: Vec<Result<String, std::io::Error>> = Vec::new();
     for (at, token) in answer.iter().enumerate().take(survives) {
@@ -458,7 +494,7 @@ async fn chat(State(shared): State<Shared>, body: Bytes) -> Response {
             events.extend(deltas.into_iter().take(tokens));
             events.push(Err(std::io::Error::other("died")));
         }
-        Mood::Well | Mood::Refusing(_) | Mood::Ill => {
+        Mood::Well | Mood::Refusing(_) | Mood::Ill | Mood::Silent => {
             events.extend(deltas);
             events.push(event(json!([{"delta": {}, "finish_reason": "stop"}])));
             events.push(Ok(json!({"choices": [], "usage": usage}).to_string()));

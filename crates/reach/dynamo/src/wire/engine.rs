@@ -29,8 +29,8 @@ struct StopConditions<'a> {
 
 #[derive(Debug, Serialize)]
 struct SamplingOptions {
-    temperature: f32,
-    top_p: f32,
+    temperature: Option<f32>,
+    top_p: Option<f32>,
     top_k: Option<i32>,
     min_p: Option<f32>,
     presence_penalty: Option<f32>,
@@ -48,7 +48,8 @@ struct OutputOptions {
 /// The request's body. An answer that was begun elsewhere is part of the prompt here, and
 /// what is left of the limits is asked for.
 pub fn request(request: &GenerateRequest, model: &str, codec: Codec) -> Vec<u8> {
-    let (limits, penalties) = (&request.limits, &request.sampling.penalties);
+    let (limits, sampling) = (&request.limits, &request.sampling);
+    let (penalties, named) = (&sampling.penalties, sampling.named);
     let unless = |value: f32, nothing: f32| (value != nothing).then_some(value);
     let answered = u32::try_from(request.answered.len()).unwrap_or(u32::MAX);
     codec.encode(&Request {
@@ -61,17 +62,17 @@ pub fn request(request: &GenerateRequest, model: &str, codec: Codec) -> Vec<u8> 
             stop_token_ids_hidden: (!limits.ignore_eos).then_some(&limits.eos_tokens),
         },
         sampling_options: SamplingOptions {
-            temperature: request.sampling.temperature,
-            top_p: request.sampling.top_p,
-            top_k: request
-                .sampling
-                .top_k
-                .map(|top_k| i32::try_from(top_k).unwrap_or(i32::MAX)),
-            min_p: unless(request.sampling.min_p, 0.0),
+            temperature: named.temperature.then_some(sampling.temperature),
+            top_p: named.top_p.then_some(sampling.top_p),
+            top_k: named.top_k.then(|| {
+                let top_k = sampling.top_k.map(i32::try_from);
+                top_k.map_or(-1, |top_k| top_k.unwrap_or(i32::MAX))
+            }),
+            min_p: named.min_p.then_some(sampling.min_p),
             presence_penalty: unless(penalties.presence, 0.0),
             frequency_penalty: unless(penalties.frequency, 0.0),
-            repetition_penalty: unless(penalties.repetition, 1.0),
-            seed: request.sampling.seed.map(u64::cast_signed),
+            repetition_penalty: named.repetition.then_some(penalties.repetition),
+            seed: sampling.seed.map(u64::cast_signed),
         },
         output_options: OutputOptions {
             logprobs: request.logprobs.map(u32::from),

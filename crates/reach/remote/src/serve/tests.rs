@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use contract::{
-    BlockFormat, Clock, FrontendId, GenerateRequest, GpuSpec, Hashing, KvSnapshot, LinkError,
-    ModelName, TokenStream, WorkerCard, WorkerId,
+    Abilities, BlockFormat, Clock, FrontendId, GenerateRequest, GpuSpec, Hashing, KvSnapshot,
+    LinkError, ModelName, TokenStream, WorkerCard, WorkerId,
 };
 use tasks::Tasks;
 use tokio::sync::mpsc;
@@ -52,10 +52,8 @@ fn card() -> WorkerCard {
         },
         engine: "idle".to_owned(),
         simulated: true,
-        logprobs: false,
+        abilities: Abilities::default(),
         speculation: "none".to_owned(),
-        grammars: false,
-        logit_bias: false,
         forwards: Vec::new(),
         adapters: Vec::new(),
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use contract::{
     DRAFT_POSITIONS, FinishReason, FrontendLoad, GenerateRequest, Grammar, HashSeed, LinkError,
-    OutputLimits, Penalties, PositionCounts, RequestId, RequestSpeculation, Sampling,
+    NamedOptions, OutputLimits, Penalties, PositionCounts, RequestId, RequestSpeculation, Sampling,
     SpeculationCounts, Started, TokenChunk, TokenLogprob, WorkerId, WorkerStatus,
 };
 use tonic::{Code, Status};
@@ -125,6 +125,8 @@ pub fn from_request(request: wire::GenerateRequest) -> Result<GenerateRequest, S
             penalties,
             logit_bias: logit_bias.collect(),
             seed: request.seed,
+            // Workers of ours have no values of their own.
+            named: NamedOptions::default(),
         },
         logprobs,
         grammar: request.grammar.map(from_grammar),
@@ -287,6 +289,8 @@ pub fn from_status(status: &wire::Status) -> WorkerStatus {
             verify_time: Duration::from_nanos(status.verify_nanos),
             draft_length: status.draft_length,
         },
+        // Of engines that are not ours.
+        cache_estimated: false,
     }
 }
 
@@ -571,6 +575,7 @@ mod tests {
             accepted_tokens,
         };
         let sent = WorkerStatus {
+            cache_estimated: false,
             running: 1,
             waiting: 2,
             active_blocks: 3,

@@ -224,7 +224,7 @@ async fn every_token_of_a_stream_has_its_log_probability() {
     let (_publisher, feed) = feed(cluster.clock);
     let member = Member {
         card: WorkerCard {
-            logprobs: true,
+            abilities: contract::Abilities::ALL,
             ..Profile::named(engine::sim::DEFAULT_PROFILE)
                 .unwrap()
                 .card(WorkerId(7), "scripted")

@@ -46,7 +46,7 @@ pub struct GenerationOptions {
     pub top_k: Option<u32>,
     pub seed: Option<i64>,
     /// 0 to 1.
-    pub min_p: f32,
+    pub min_p: Option<f32>,
     pub presence_penalty: f32,
     pub frequency_penalty: f32,
     /// 0.01 to 100; `None` for none.
@@ -141,7 +141,7 @@ impl Default for GenerationOptions {
             top_p: None,
             top_k: None,
             seed: None,
-            min_p: 0.0,
+            min_p: None,
             presence_penalty: 0.0,
             frequency_penalty: 0.0,
             repetition_penalty: None,
@@ -235,14 +235,13 @@ impl RawOptions {
             },
             top_p: top_p.filter(|_| !greedy),
             top_k: within("top_k", self.top_k, &(-1..=i64::from(u32::MAX)))?
-                .and_then(|value| u32::try_from(value).ok())
-                .filter(|&value| value > 0),
+                .map(|value| u32::try_from(value).unwrap_or(0)),
             seed: self.seed,
             presence_penalty: penalty("presence_penalty", self.presence_penalty)?.unwrap_or(0.0)
                 as f32,
             frequency_penalty: penalty("frequency_penalty", self.frequency_penalty)?.unwrap_or(0.0)
                 as f32,
-            min_p: within("min_p", self.min_p, &(0.0..=1.0))?.unwrap_or(0.0) as f32,
+            min_p: within("min_p", self.min_p, &(0.0..=1.0))?.map(|value| value as f32),
             repetition_penalty: within(
                 "repetition_penalty",
                 self.repetition_penalty,

@@ -5,7 +5,7 @@
 //! | `tokenizer.json` | the vocabulary; required |
 //! | `tokenizer_config.json` | names of the first and last token, chat template |
 //! | `chat_template.jinja` | the chat template; wins over the other |
-//! | `generation_config.json`, `config.json` | ids that end an answer, context length |
+//! | `generation_config.json`, `config.json` | ids that end an answer, context length, recommended sampling |
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::TemplateFile;
+use super::sampling::Recommended;
 use crate::error::LoadError;
 use crate::template::ChatTemplate;
 use crate::tokenizer::hugging_face::HuggingFace;
@@ -27,6 +28,7 @@ pub(super) struct Model {
     pub(super) tokenizer: Tokenizer,
     pub(super) template: ChatTemplate,
     pub(super) max_context_tokens: Option<u32>,
+    pub(super) recommended: Recommended,
 }
 
 pub(super) fn load(
@@ -44,7 +46,7 @@ pub(super) fn load(
         reason,
     })?;
     let names: TokenizerConfig = read_json(folder.join("tokenizer_config.json"))?;
-    let generation: ModelConfig = read_json(folder.join("generation_config.json"))?;
+    let generation: GenerationConfig = read_json(folder.join("generation_config.json"))?;
     let config: ModelConfig = read_json(folder.join("config.json"))?;
 
     let bos = named(&vocabulary, names.bos_token.as_ref()).or_else(|| {
@@ -81,6 +83,7 @@ pub(super) fn load(
         tokenizer,
         template,
         max_context_tokens: config.max_position_embeddings,
+        recommended: generation.recommended.sound(),
     })
 }
 
@@ -163,12 +166,21 @@ struct NamedTemplate {
     template: String,
 }
 
-/// The parts that `config.json` and `generation_config.json` share.
+/// `config.json`.
 #[derive(Debug, Default, Deserialize)]
 struct ModelConfig {
     bos_token_id: Option<TokenId>,
     eos_token_id: Option<Ids>,
     max_position_embeddings: Option<u32>,
+}
+
+/// `generation_config.json`.
+#[derive(Debug, Default, Deserialize)]
+struct GenerationConfig {
+    bos_token_id: Option<TokenId>,
+    eos_token_id: Option<Ids>,
+    #[serde(flatten)]
+    recommended: Recommended,
 }
 
 #[derive(Debug, Deserialize)]

@@ -96,6 +96,13 @@ fn options_are_passed_on() {
             },
             seed: Some(u64::MAX),
             logit_bias: Arc::default(),
+            named: contract::NamedOptions {
+                temperature: true,
+                top_p: true,
+                top_k: true,
+                min_p: true,
+                repetition: true,
+            },
         }
     );
     assert_eq!(prepared.logprobs, Some(3));

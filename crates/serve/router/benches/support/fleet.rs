@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use contract::{BlockFormat, GpuSpec, KvBatch, ModelName, Moment, RequestId, WorkerCard, WorkerId};
+use contract::{
+    Abilities, BlockFormat, GpuSpec, KvBatch, ModelName, Moment, RequestId, WorkerCard, WorkerId,
+};
 use router::{Claim, Identity, Placed, RouteQuery, RouterConfig, State};
 
 use crate::scene::Scene;
@@ -121,10 +123,8 @@ fn card(worker: usize) -> WorkerCard {
         },
         engine: "bench".to_owned(),
         simulated: true,
-        logprobs: false,
+        abilities: Abilities::default(),
         speculation: "none".to_owned(),
-        grammars: false,
-        logit_bias: false,
         forwards: Vec::new(),
         adapters: Vec::new(),
     }

@@ -4,7 +4,9 @@ use crate::decision::Excluded;
 use std::time::Duration;
 
 use contract::random::mix;
-use contract::{BlockFormat, GpuSpec, KvEvent, LocalHash, ModelName, RequestId, StoredBlock};
+use contract::{
+    Abilities, BlockFormat, GpuSpec, KvEvent, LocalHash, ModelName, RequestId, StoredBlock,
+};
 use expect_test::{Expect, expect};
 
 use contract::BlockHash;
@@ -41,10 +43,8 @@ pub(crate) fn card(worker: u64) -> WorkerCard {
         },
         engine: "test".to_owned(),
         simulated: true,
-        logprobs: false,
+        abilities: Abilities::default(),
         speculation: "none".to_owned(),
-        grammars: false,
-        logit_bias: false,
         forwards: Vec::new(),
         adapters: Vec::new(),
     }

@@ -108,7 +108,7 @@ fn a_card_says_what_the_profile_holds() {
     assert_eq!((card.gpu.count, card.max_context_tokens), (2, 16_384));
     assert_eq!(card.speculation, "draft-model");
     assert_eq!(card.engine, "2xh100-llama-70b-fp8-draft");
-    assert!(card.simulated && !card.logprobs);
+    assert!(card.simulated && !card.abilities.logprobs);
 }
 
 #[test]

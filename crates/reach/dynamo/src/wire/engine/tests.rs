@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use contract::{HashSeed, OutputLimits, Penalties, RequestId, Sampling};
+use contract::{HashSeed, NamedOptions, OutputLimits, Penalties, RequestId, Sampling};
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use serde_json::json;
@@ -30,6 +30,12 @@ fn generate_request() -> GenerateRequest {
                 ..Penalties::default()
             },
             seed: Some(u64::MAX),
+            named: NamedOptions {
+                temperature: true,
+                top_k: true,
+                repetition: true,
+                ..NamedOptions::default()
+            },
             ..Sampling::default()
         },
         logprobs: Some(3),
@@ -52,7 +58,7 @@ fn a_request_names_tokens_limits_and_sampling() {
     check_request(
         &generate_request(),
         expect![[
-            r#"{"model":"m","token_ids":[1,2,3],"stop_conditions":{"max_tokens":10,"min_tokens":2,"ignore_eos":false,"stop_token_ids_hidden":[7]},"sampling_options":{"temperature":0.5,"top_p":1.0,"top_k":40,"min_p":null,"presence_penalty":null,"frequency_penalty":null,"repetition_penalty":1.25,"seed":-1},"output_options":{"logprobs":3,"skip_special_tokens":false},"eos_token_ids":[7],"annotations":[]}"#
+            r#"{"model":"m","token_ids":[1,2,3],"stop_conditions":{"max_tokens":10,"min_tokens":2,"ignore_eos":false,"stop_token_ids_hidden":[7]},"sampling_options":{"temperature":0.5,"top_p":null,"top_k":40,"min_p":null,"presence_penalty":null,"frequency_penalty":null,"repetition_penalty":1.25,"seed":-1},"output_options":{"logprobs":3,"skip_special_tokens":false},"eos_token_ids":[7],"annotations":[]}"#
         ]],
     );
 }
@@ -65,7 +71,7 @@ fn an_answer_begun_elsewhere_is_prompt_and_counts_against_the_limits() {
     check_request(
         &request,
         expect![[
-            r#"{"model":"m","token_ids":[1,2,3,4,5,6],"stop_conditions":{"max_tokens":7,"min_tokens":0,"ignore_eos":true,"stop_token_ids_hidden":null},"sampling_options":{"temperature":0.5,"top_p":1.0,"top_k":40,"min_p":null,"presence_penalty":null,"frequency_penalty":null,"repetition_penalty":1.25,"seed":-1},"output_options":{"logprobs":3,"skip_special_tokens":false},"eos_token_ids":[7],"annotations":[]}"#
+            r#"{"model":"m","token_ids":[1,2,3,4,5,6],"stop_conditions":{"max_tokens":7,"min_tokens":0,"ignore_eos":true,"stop_token_ids_hidden":null},"sampling_options":{"temperature":0.5,"top_p":null,"top_k":40,"min_p":null,"presence_penalty":null,"frequency_penalty":null,"repetition_penalty":1.25,"seed":-1},"output_options":{"logprobs":3,"skip_special_tokens":false},"eos_token_ids":[7],"annotations":[]}"#
         ]],
     );
 }

@@ -42,7 +42,7 @@ fn every_option_arrives() {
         seed: Some(-3),
         presence_penalty: -1.5,
         frequency_penalty: 2.0,
-        min_p: 0.125,
+        min_p: Some(0.125),
         repetition_penalty: Some(1.5),
         stop: vec!["a".to_owned(), "b".to_owned()],
         stream: true,
@@ -147,7 +147,10 @@ fn stream_options_need_a_stream() {
 #[test]
 fn top_k_has_two_ways_to_be_off() {
     for off in [-1, 0] {
-        assert_eq!(chat(json!({ "top_k": off })).unwrap().options.top_k, None);
+        assert_eq!(
+            chat(json!({ "top_k": off })).unwrap().options.top_k,
+            Some(0)
+        );
     }
 }
 

@@ -40,7 +40,7 @@ fn every_option_arrives() {
     assert_eq!(options.max_tokens, Some(7));
     assert_eq!(options.temperature, Some(0.5));
     assert_eq!(options.top_p, Some(0.25));
-    assert_eq!((options.top_k, options.min_p), (Some(40), 0.125));
+    assert_eq!((options.top_k, options.min_p), (Some(40), Some(0.125)));
     assert_eq!(options.seed, Some(-3));
     assert_eq!(options.presence_penalty, -1.5);
     assert_eq!(options.frequency_penalty, 2.0);
