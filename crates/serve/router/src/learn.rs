@@ -143,6 +143,18 @@ pub struct FirstToken {
     pub waited: bool,
 }
 
+/// How long steps and first tokens take, in seconds.
+struct Speed {
+    /// Of a request that is alone.
+    step: f64,
+    /// What each further request adds.
+    step_growth: f64,
+    /// Without anything to compute.
+    first_token: f64,
+    /// For each token to compute.
+    prefill: f64,
+}
+
 /// All that is learned about one worker.
 #[derive(Debug)]
 pub struct Learner {
@@ -269,11 +281,12 @@ impl Learner {
     /// fleet's.
     fn outlook_trusted(&self, trust: f64) -> Outlook {
         let Some(fleet) = &self.fleet else {
-            let line = &self.prefill;
-            return self.figures(
-                (self.decode.intercept(), self.decode.slope()),
-                (line.intercept(), line.slope()),
-            );
+            return self.figures(Speed {
+                step: self.decode.intercept(),
+                step_growth: self.decode.slope(),
+                first_token: self.prefill.intercept(),
+                prefill: self.prefill.slope(),
+            });
         };
         let step = fleet.step_of(self, trust);
         let level = fleet.first_token_of(self, trust);
@@ -282,17 +295,22 @@ impl Learner {
             output_tokens: mix(&self.output_tokens, fleet.output_tokens),
             residence_seconds: mix(&self.residence, fleet.residence),
             hit_rate: mix(&self.hit_rate, fleet.hit_rate),
-            ..self.figures((step, step * fleet.growth), (level * fleet.pivot, level))
+            ..self.figures(Speed {
+                step,
+                step_growth: step * fleet.growth,
+                first_token: level * fleet.pivot,
+                prefill: level,
+            })
         }
     }
 
-    /// With the seconds of a step and of a first token, each with what grows.
-    fn figures(&self, (step, growth): (f64, f64), (fixed, prefill): (f64, f64)) -> Outlook {
+    fn figures(&self, speed: Speed) -> Outlook {
+        let first_token_steps = speed.first_token / speed.step.max(SHORTEST_STEP_SECONDS);
         Outlook {
-            prefill_seconds_per_token: prefill as f32,
-            first_token_steps: (fixed / step.max(SHORTEST_STEP_SECONDS)) as f32,
-            step_seconds: step as f32,
-            step_growth_seconds: growth as f32,
+            prefill_seconds_per_token: speed.prefill as f32,
+            first_token_steps: first_token_steps as f32,
+            step_seconds: speed.step as f32,
+            step_growth_seconds: speed.step_growth as f32,
             output_tokens: self.output_tokens.value() as f32,
             residence_seconds: self.residence.value() as f32,
             hit_rate: self.hit_rate.value() as f32,

@@ -89,13 +89,16 @@ fn words() -> Vec<String> {
     words
 }
 
-fn compare(file: &str, arguments: &Arguments, words: &[String]) -> Result<String, String> {
-    let json = std::fs::read(file).map_err(|error| error.to_string())?;
+/// The line to print, or why the file fails.
+fn compare(
+    file: &str,
+    arguments: &Arguments,
+    words: &[String],
+) -> Result<String, tokenizers::Error> {
+    let json = std::fs::read(file)?;
     let (library, library_load) = timed(|| Tokenizer::from_bytes(&json));
-    let mut parsing = library.map_err(|error| error.to_string())?;
-    parsing
-        .with_truncation(None)
-        .map_err(|error| error.to_string())?;
+    let mut parsing = library?;
+    parsing.with_truncation(None)?;
     parsing.with_padding(None);
     let (ours, our_load) = timed(|| Encoder::read(&json));
     let ours = match ours {
@@ -103,7 +106,7 @@ fn compare(file: &str, arguments: &Arguments, words: &[String]) -> Result<String
         Err(unsupported) if arguments.allow_unsupported => {
             return Ok(format!("{file}: not supported: {unsupported}"));
         }
-        Err(unsupported) => return Err(format!("not supported: {unsupported}")),
+        Err(unsupported) => return Err(format!("not supported: {unsupported}").into()),
     };
     let speed = speed(&ours, &parsing, words);
     let mut plain = parsing.clone();
@@ -135,7 +138,7 @@ fn compare(file: &str, arguments: &Arguments, words: &[String]) -> Result<String
         for (library, parse_special) in [(&parsing, true), (&plain, false)] {
             let (expected, time) = timed(|| library.encode_fast(text.as_str(), false));
             library_time += time;
-            let expected = expected.map_err(|error| error.to_string())?;
+            let expected = expected?;
             let mut found = Vec::new();
             let ((), time) = timed(|| ours.encode(&text, parse_special, &mut found));
             our_time += time;
@@ -145,7 +148,8 @@ fn compare(file: &str, arguments: &Arguments, words: &[String]) -> Result<String
                 let difference = difference(&text, &found, expected.get_ids(), &parsing);
                 return Err(format!(
                     "DIFFERENT in text {count} of seed {seed}, special tokens parsed: {parse_special}\n{difference}"
-                ));
+                )
+                .into());
             }
         }
     }
