@@ -1,9 +1,13 @@
-//! Measures an executor's step times and derives the constants of a profile.
+//! Measures an engine's step times and derives the constants of a profile.
 //!
 //! The steps are those that a scheduler makes: sequences that decode, a piece of a prompt, and
 //! both at once. From their times follow the constants of [`Timing`] that explain them best, so
 //! that a simulation can say what a machine would do, and by how much the constants are off.
+//!
+//! An executor of ours is given the batch of each step ([`ExecutorSteps`]). An engine behind an API
+//! makes its own steps; they are read off the times at which its tokens arrive ([`arrivals`]).
 
+pub mod arrivals;
 mod fit;
 mod profile;
 #[cfg(test)]
@@ -23,7 +27,7 @@ use crate::executor::{Batch, Executor, ExecutorError, Limits, Phase, Row, Sequen
 use crate::sim::timing::StepLoad;
 
 pub use self::fit::{Fit, fit};
-pub use self::profile::{Facts, profile};
+pub use self::profile::{Facts, Origins, profile};
 
 /// A shorter step is taken again until they took this long together. One alone says little: it
 /// may be over before it has to share a core, or wait for one longer than it computes.
@@ -115,28 +119,61 @@ pub fn shapes(limits: &Limits) -> Vec<Shape> {
     shapes
 }
 
-/// Seconds that a step of each shape takes on `executor` on average, in an order that the seed
-/// decides.
+/// The kinds of steps that requests to an engine's API can bring about, as far as it can run them:
+/// `answer` is the longest answer that is asked for.
+pub fn served_shapes(limits: &Limits, answer: u32) -> Vec<Shape> {
+    let mut shapes = Vec::new();
+    for context in [512, 2048, 4096] {
+        shapes.extend([1, 4, 16, 32, 64].map(|rows| Shape::decode(rows, context)));
+        shapes.push(Shape {
+            prefill: 1,
+            prefilled: context,
+            ..Shape::decode(0, 0)
+        });
+    }
+    for prefilled in [0, 2048] {
+        shapes.extend([128, 512, 1024, 2048, 4096].map(|prefill| Shape {
+            prefill,
+            prefilled,
+            ..Shape::decode(0, 0)
+        }));
+    }
+    for decoding in [4, 16, 48] {
+        shapes.extend([128, 1024, 2048].map(|prefill| Shape {
+            prefill,
+            prefilled: 0,
+            ..Shape::decode(decoding, 512)
+        }));
+    }
+    let with_answers = Limits {
+        max_context_tokens: limits.max_context_tokens.saturating_sub(answer),
+        // What is not asked for again and again has to stay, and answers take blocks too.
+        total_blocks: limits.total_blocks / 10 * 9,
+        ..*limits
+    };
+    shapes.retain(|shape| shape.fits(&with_answers));
+    shapes
+}
+
+/// Something whose steps can be timed.
+pub trait Steps {
+    type Error;
+
+    /// Seconds of a step of this shape.
+    fn time(&mut self, shape: &Shape) -> impl Future<Output = Result<f64, Self::Error>>;
+}
+
+/// Seconds that a step of each shape takes, in an order that the seed decides.
 ///
 /// Workers that are measured side by side with different seeds meet as they do when they serve:
 /// one decodes while another reads a prompt. `company` counts those that are not done. Who is
 /// done goes on until all are, so that nobody is measured in less company than he began with.
-///
-/// `processors` says what the machine had of its processors so far. Times are those of a machine
-/// that has them for itself.
-pub async fn measure(
-    executor: &mut impl Executor,
+pub async fn measure<S: Steps>(
+    steps: &mut S,
     shapes: &[Shape],
     seed: u64,
     company: &AtomicUsize,
-    processors: &impl Fn() -> Processors,
-) -> Result<Vec<f64>, ExecutorError> {
-    let limits = executor.limits();
-    let sequences: Vec<Sequences> = shapes
-        .iter()
-        .map(|shape| Sequences::new(*shape, &limits))
-        .collect();
-    let clock = Clock::start();
+) -> Result<Vec<f64>, S::Error> {
     let mut random = Random::new(seed);
     let mut order: Vec<usize> = (0..shapes.len()).collect();
     for last in (1..order.len()).rev() {
@@ -144,27 +181,58 @@ pub async fn measure(
     }
     let mut seconds = vec![0.0; shapes.len()];
     for shape in &order {
-        let (began, before) = (clock.now(), processors());
-        let mut steps = 0_u32;
-        let took = loop {
-            executor.step(&sequences[*shape].batch()).await?;
-            steps += 1;
-            let took = clock.now() - began;
-            if took >= LEAST || steps == MOST {
-                break took;
-            }
-        };
-        let had = 1.0 - processors().share_taken_since(before);
-        seconds[*shape] = took.as_secs_f64() * had / f64::from(steps);
+        seconds[*shape] = steps.time(&shapes[*shape]).await?;
     }
     company.fetch_sub(1, Ordering::Relaxed);
     for shape in order.iter().cycle() {
         if company.load(Ordering::Relaxed) == 0 {
             break;
         }
-        executor.step(&sequences[*shape].batch()).await?;
+        steps.time(&shapes[*shape]).await?;
     }
     Ok(seconds)
+}
+
+/// Steps of an executor, which is given their batches.
+///
+/// `processors` says what the machine had of its processors so far. Times are those of a machine
+/// that has them for itself.
+#[derive(Debug)]
+pub struct ExecutorSteps<'a, E, P> {
+    executor: &'a mut E,
+    processors: P,
+    clock: Clock,
+}
+
+impl<'a, E: Executor, P: Fn() -> Processors> ExecutorSteps<'a, E, P> {
+    pub fn new(executor: &'a mut E, processors: P) -> Self {
+        Self {
+            executor,
+            processors,
+            clock: Clock::start(),
+        }
+    }
+}
+
+impl<E: Executor, P: Fn() -> Processors> Steps for ExecutorSteps<'_, E, P> {
+    type Error = ExecutorError;
+
+    /// On average.
+    async fn time(&mut self, shape: &Shape) -> Result<f64, ExecutorError> {
+        let sequences = Sequences::new(*shape, &self.executor.limits());
+        let (began, before) = (self.clock.now(), (self.processors)());
+        let mut steps = 0_u32;
+        let took = loop {
+            self.executor.step(&sequences.batch()).await?;
+            steps += 1;
+            let took = self.clock.now() - began;
+            if took >= LEAST || steps == MOST {
+                break took;
+            }
+        };
+        let had = 1.0 - (self.processors)().share_taken_since(before);
+        Ok(took.as_secs_f64() * had / f64::from(steps))
+    }
 }
 
 /// The middle one of several times.

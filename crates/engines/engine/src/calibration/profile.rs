@@ -16,6 +16,30 @@ pub struct Facts<'a> {
     pub limits: &'a Limits,
     /// What part of a step's time it takes while one, two, … workers compute; empty for one.
     pub shares: &'a [f64],
+    pub origins: Origins,
+}
+
+/// Where the sizes of a worker's memory are from.
+#[derive(Clone, Copy, Debug)]
+pub struct Origins {
+    pub memory: &'static str,
+    pub weights: &'static str,
+    pub kv_per_token: &'static str,
+}
+
+impl Origins {
+    /// The worker is ours.
+    pub const OWN: Self = Self {
+        memory: "the worker's own: weights and cache",
+        weights: "as loaded",
+        kv_per_token: "keys and values of one token in all layers",
+    };
+    /// The worker is known through its API alone, which counts its cache in blocks.
+    pub const API: Self = Self {
+        memory: "not told by its API: the cache alone, in tokens",
+        weights: "not told by its API",
+        kv_per_token: "not told by its API: one unit for each token",
+    };
 }
 
 /// The text of a profile.
@@ -37,18 +61,12 @@ pub fn profile(facts: &Facts<'_>, fit: &Fit) -> String {
     let (about, model) = (quoted(facts.about), quoted(facts.model));
     let (device, method) = (quoted(facts.device), quoted(facts.method));
     let workers = facts.workers;
-    let shares: Vec<String> = facts
-        .shares
-        .iter()
-        .map(|part| format!("{part:.3}"))
-        .collect();
-    let shared_machine = match shares.is_empty() {
-        true => String::new(),
-        false => format!(
-            "shared_machine = {{ values = [{}], origin = {method} }}\n",
-            shares.join(", ")
-        ),
-    };
+    let Origins {
+        memory: memory_origin,
+        weights: weights_origin,
+        kv_per_token: kv_origin,
+    } = facts.origins;
+    let shared_machine = shared_machine(facts.shares, &method);
     let to_limit = "assumed: answers run to the limit that requests set";
     let timing = &fit.timing;
     let overlaps = timing.overlaps;
@@ -64,7 +82,7 @@ workers = {workers}
 [gpu]
 kind = {device}
 count = 1
-memory = {{ value = {memory}, unit = "B", origin = "the worker's own: weights and cache" }}
+memory = {{ value = {memory}, unit = "B", origin = "{memory_origin}" }}
 
 [engine]
 slots = {slots}
@@ -73,11 +91,11 @@ max_context_tokens = {max_context_tokens}
 block_size = {block_size}
 
 [memory]
-weights = {{ value = {resident_bytes}, unit = "B", origin = "as loaded" }}
+weights = {{ value = {resident_bytes}, unit = "B", origin = "{weights_origin}" }}
 overhead_per_gpu = {{ value = 0, unit = "B", origin = "counted with the weights" }}
 usable_fraction = {{ value = 1, unit = "ratio", origin = "the cache is what was asked for" }}
 free_gpu_memory_fraction = {{ value = 1, unit = "ratio", origin = "the cache is what was asked for" }}
-kv_per_token = {{ value = {kv_per_token}, unit = "B", origin = "keys and values of one token in all layers" }}
+kv_per_token = {{ value = {kv_per_token}, unit = "B", origin = "{kv_origin}" }}
 
 [timing]
 base = {{ value = {base:.3}, unit = "us", origin = {method} }}
@@ -94,4 +112,15 @@ min = {{ value = {max_context_tokens}, unit = "tokens", origin = "{to_limit}" }}
 max = {{ value = {max_context_tokens}, unit = "tokens", origin = "{to_limit}" }}
 "#
     )
+}
+
+fn shared_machine(shares: &[f64], method: &str) -> String {
+    let shares: Vec<String> = shares.iter().map(|part| format!("{part:.3}")).collect();
+    match shares.is_empty() {
+        true => String::new(),
+        false => format!(
+            "shared_machine = {{ values = [{}], origin = {method} }}\n",
+            shares.join(", ")
+        ),
+    }
 }

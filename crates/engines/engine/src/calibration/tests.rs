@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use contract::Processors;
 
-use crate::calibration::{Facts, Measurement, fit, measure, profile, shapes};
-use crate::executor::Executor as _;
+use crate::calibration::{
+    ExecutorSteps, Facts, Measurement, Origins, fit, measure, profile, served_shapes, shapes,
+};
+use crate::executor::{Executor as _, Limits};
 use crate::sim::{AnswerBank, Profile, SimExecutor, Timing};
 
 fn undisturbed() -> Processors {
@@ -21,9 +23,8 @@ async fn measurements(profile: &Profile) -> Vec<Measurement> {
     let limits = executor.limits();
     let shapes = shapes(&limits);
     let alone = AtomicUsize::new(1);
-    let steps = measure(&mut executor, &shapes, 1, &alone, &undisturbed)
-        .await
-        .unwrap();
+    let mut steps = ExecutorSteps::new(&mut executor, undisturbed);
+    let steps = measure(&mut steps, &shapes, 1, &alone).await.unwrap();
     let mut measured = Vec::new();
     for (shape, rung) in shapes.into_iter().zip(steps) {
         let load = shape.load(&limits);
@@ -133,6 +134,7 @@ async fn what_is_found_is_a_profile_of_the_same_worker() {
         method: "measured in a test",
         limits: &limits,
         shares: &[0.5, 1.0],
+        origins: Origins::OWN,
     };
     let text = profile(&facts, &fit(&measurements(&original).await));
     let copy = Profile::parse("copy", &text).unwrap();
@@ -166,9 +168,11 @@ async fn what_others_take_of_the_machine_is_no_part_of_a_step() {
     let mut worker = SimExecutor::new(&profile, Arc::clone(&bank), 1);
     let shapes = shapes(&worker.limits());
     let alone = || AtomicUsize::new(1);
-    let steps = measure(&mut worker, &shapes, 1, &alone(), &shared).await;
+    let mut steps = ExecutorSteps::new(&mut worker, shared);
+    let steps = measure(&mut steps, &shapes, 1, &alone()).await;
     let mut worker = SimExecutor::new(&profile, bank, 1);
-    let in_full = measure(&mut worker, &shapes, 1, &alone(), &undisturbed).await;
+    let mut in_full = ExecutorSteps::new(&mut worker, undisturbed);
+    let in_full = measure(&mut in_full, &shapes, 1, &alone()).await;
     for (step, in_full) in steps.unwrap().into_iter().zip(in_full.unwrap()) {
         assert!((step / in_full - 0.75).abs() < 1e-9, "{step} {in_full}");
     }
@@ -180,14 +184,38 @@ async fn nobody_is_measured_in_less_company_than_at_first() {
     let company = AtomicUsize::new(2);
     let bank = Arc::new(AnswerBank::new(vec![vec![1, 2]], vec![vec![vec![3; 50]]]));
     let mut workers = [1, 2].map(|seed| SimExecutor::new(&profile, Arc::clone(&bank), seed));
-    let [many, few] = &mut workers;
-    let shapes = shapes(&many.limits());
-    let first = measure(many, &shapes, 1, &company, &undisturbed);
+    let shapes = shapes(&workers[0].limits());
+    let [mut many, mut few] = workers
+        .each_mut()
+        .map(|worker| ExecutorSteps::new(worker, undisturbed));
+    let first = measure(&mut many, &shapes, 1, &company);
     let second = async {
-        let done = measure(few, &shapes[..1], 2, &company, &undisturbed).await;
+        let done = measure(&mut few, &shapes[..1], 2, &company).await;
         (done, company.load(Ordering::Relaxed))
     };
     let (first, (second, left)) = tokio::join!(first, second);
     assert_eq!(first.unwrap().len(), shapes.len());
     assert_eq!((second.unwrap().len(), left), (1, 0));
+}
+
+#[test]
+fn requests_ask_only_for_steps_that_a_server_can_make() {
+    let large = Profile::named("4xh100-llama-70b-fp8").unwrap().limits();
+    let asked = served_shapes(&large, 64);
+    assert!(asked.iter().any(|shape| shape.decoding == 64));
+    assert!(asked.iter().any(|shape| shape.prefill == 4096));
+    let small = Limits {
+        slots: 8,
+        total_blocks: 160,
+        max_step_tokens: 2048,
+        max_context_tokens: 4096,
+        ..large
+    };
+    let asked = served_shapes(&small, 64);
+    for shape in &asked {
+        let tokens = shape.decoding * shape.context + shape.prefilled + shape.prefill;
+        assert!(tokens <= 160 * small.block_size as usize, "{shape:?}");
+        assert!(shape.decoding <= 8 && shape.prefill <= 2048, "{shape:?}");
+    }
+    assert!(asked.iter().any(|shape| shape.decoding == 4));
 }

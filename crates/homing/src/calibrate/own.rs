@@ -1,0 +1,91 @@
+//! A model on this machine: executors of ours are given the batch of each step.
+
+use anyhow::bail;
+use contract::Processors;
+use engine::calibration::{self, ExecutorSteps, Facts, Origins};
+use engine::{Executor as _, Limits};
+
+use super::{Measured, at_once_on, measure, report};
+use crate::args::{CalibrateArgs, SpeculationChoice};
+use crate::backend::Llama;
+use crate::plan::LLAMA_BLOCK;
+use crate::print;
+
+/// The text of the profile.
+pub(super) fn profile(args: &CalibrateArgs) -> anyhow::Result<String> {
+    if args.llama.speculation != SpeculationChoice::None {
+        bail!("speculation changes what a step does: calibrate without --speculation");
+    }
+    let (plan, model) = (args.llama.resolve()?, args.model.resolve()?);
+    let (llama, _) = Llama::read(&plan, &model, LLAMA_BLOCK, args.workers)?;
+    let mut executors = (0..args.workers)
+        .map(|_| llama.executor())
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let limits = executors[0].limits();
+    let mut workers: Vec<_> = executors
+        .iter_mut()
+        .map(|executor| ExecutorSteps::new(executor, processors))
+        .collect();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let shapes = calibration::shapes(&limits);
+    // The first round makes room and is not counted.
+    runtime.block_on(at_once_on(&mut workers, &shapes, 0))?;
+    let before = processors();
+    let rounds = args.repeats as usize;
+    let measured = runtime.block_on(measure(&mut workers, shapes, &limits, rounds))?;
+    let taken = processors().share_taken_since(before);
+    let fit = calibration::fit(&measured.steps);
+    report(&measured, &fit);
+    print::line(format_args!(
+        "other processes used {:.1} % of the CPU time; these times exclude it",
+        taken * 100.0
+    ));
+    drop(workers);
+    Ok(text(&llama, args, &limits, &measured, taken))
+}
+
+/// Where the system does not report what others take, nothing is assumed to be taken.
+fn processors() -> Processors {
+    let stat = std::fs::read_to_string(Processors::FILE).ok();
+    stat.and_then(|stat| Processors::parse(&stat))
+        .unwrap_or_default()
+}
+
+fn text(
+    llama: &Llama,
+    args: &CalibrateArgs,
+    limits: &Limits,
+    measured: &Measured,
+    taken: f64,
+) -> String {
+    let fit = calibration::fit(&measured.steps);
+    let options = &llama.options().model;
+    let (threads, isa) = (options.threads, options.isa.as_str());
+    let method = format!(
+        "homing calibrate: {} worker(s) at once with {threads} thread(s) each, without the {:.1} % of the processors' time that others had; the constants explain half of the steps within {:.1} %, all within {:.1} %",
+        args.workers,
+        taken * 100.0,
+        fit.median_error * 100.0,
+        fit.worst_error * 100.0
+    );
+    let about = format!(
+        "{} on a processor, {} worker(s) with {threads} thread(s) each",
+        llama.model(),
+        args.workers
+    );
+    calibration::profile(
+        &Facts {
+            about: &about,
+            model: llama.model().as_str(),
+            workers: args.workers,
+            device: &format!("CPU ({isa})"),
+            method: &method,
+            limits,
+            shares: &measured.shares,
+            origins: Origins::OWN,
+        },
+        &fit,
+    )
+}

@@ -1,0 +1,333 @@
+//! Servers that run already: steps are brought about by requests, and timed by when tokens arrive.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use adapters::{EngineSettings, EngineSpec, Engines, Timing, Tokenize};
+use anyhow::{Context as _, bail};
+use contract::random::{Random, mix};
+use contract::{
+    BlockFormat, Clock, GenerateRequest, HashSeed, Moment, OutputLimits, RequestId, Sampling,
+    TokenId, WorkerCard,
+};
+use engine::calibration::{self, Facts, Origins, Shape, Steps, arrivals};
+use engine::{Drafting, Limits};
+use futures_util::future::try_join_all;
+use preprocess::Specials;
+use tasks::Tasks;
+use telemetry::Registry;
+use tokio::sync::Semaphore;
+use transport::{Change, WorkerLink};
+
+use super::{measure, report};
+use crate::args::CalibrateArgs;
+use crate::plan::ModelPlan;
+use crate::{environment, print};
+
+/// Tokens of each measured answer.
+const ANSWER: u32 = 24;
+/// Answers beside which a prompt is computed are longer: they must not end before it is.
+const ANSWER_BESIDE_PROMPT: u32 = 48;
+/// Tokens of these answers after which the prompt is sent.
+const TOKENS_BEFORE_PROMPT: usize = 4;
+/// Prompts of one shape in a row; the middle time counts.
+const PROMPTS: usize = 3;
+/// Context of a server that does not state its own.
+const USUAL_CONTEXT: u32 = 8192;
+/// Servers join within this time, or something is wrong with one.
+const JOIN_PATIENCE: Duration = Duration::from_secs(60);
+/// Tokens below are often special, and few vocabularies end before the last of these.
+const ORDINARY_TOKENS: Range<TokenId> = 1000..20_000;
+
+/// The text of the profile.
+pub(super) fn profile(args: &CalibrateArgs) -> anyhow::Result<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let tasks = Tasks::new();
+    let text = runtime.block_on(measured_profile(args, &tasks));
+    tasks.stop.cancel();
+    text
+}
+
+async fn measured_profile(args: &CalibrateArgs, tasks: &Tasks) -> anyhow::Result<String> {
+    let model = args.model.resolve()?;
+    let clock = Clock::start();
+    let joined = join(args, &model, clock, tasks).await?;
+    let card = joined[0].0.clone();
+    let limits = limits(&joined, args);
+    let seed = uuid::Uuid::new_v4().as_u64_pair().0;
+    let mut servers: Vec<Server> = joined
+        .into_iter()
+        .zip(0..)
+        .map(|((_, link), number)| Server {
+            link,
+            clock,
+            seed: mix(seed, number, 0),
+            prompts: 0,
+        })
+        .collect();
+    let shapes = calibration::served_shapes(&limits, ANSWER_BESIDE_PROMPT);
+    let mut measured = measure(&mut servers, shapes, &limits, args.repeats as usize).await?;
+    let overhead = arrivals::take_off_overhead(&mut measured.steps);
+    let fit = calibration::fit(&measured.steps);
+    report(&measured, &fit);
+    print::line(format_args!(
+        "a request takes {:.1} ms beyond its steps, which the profile leaves out",
+        overhead * 1e3
+    ));
+    let kind = args.upstreams[0].kind;
+    let method = format!(
+        "homing calibrate --upstream: {} {kind} server(s) at once, timed by when tokens arrive; the constants explain half of the steps within {:.1} %, all within {:.1} %; a request takes {:.1} ms more",
+        servers.len(),
+        fit.median_error * 100.0,
+        fit.worst_error * 100.0,
+        overhead * 1e3,
+    );
+    Ok(calibration::profile(
+        &Facts {
+            about: &format!("{} on {} {kind} server(s)", card.model, servers.len()),
+            model: card.model.as_str(),
+            workers: servers.len() as u32,
+            device: &format!("{kind} server"),
+            method: &method,
+            limits: &limits,
+            shares: &measured.shares,
+            origins: Origins::API,
+        },
+        &fit,
+    ))
+}
+
+type Joined = Vec<(WorkerCard, Arc<dyn WorkerLink>)>;
+
+/// The servers, in the order given, once all of them can be used.
+async fn join(
+    args: &CalibrateArgs,
+    model: &ModelPlan,
+    clock: Clock,
+    tasks: &Tasks,
+) -> anyhow::Result<Joined> {
+    let preprocessor = model.preprocessor(u32::MAX)?;
+    let tokenizer = Arc::clone(preprocessor.tokenizer());
+    let settings = EngineSettings {
+        model: match model.served_name()? {
+            Some(name) => name,
+            None => model.folder_name()?,
+        },
+        blocks: BlockFormat::new(args.kv_cache_block_size),
+        max_context_tokens: USUAL_CONTEXT,
+        clock,
+        tokenize: Tokenize::new(move |text| {
+            tokenizer.encode(text, Specials::Plain).unwrap_or_default()
+        }),
+        sample_prompt: None,
+        api_key: match &args.upstream_api_key_env {
+            Some(name) => Some(environment::secret(name).context("--upstream-api-key-env")?),
+            None => None,
+        },
+        timing: Timing::default(),
+    };
+    // What is in their caches does not matter here.
+    let without_events = |spec: &EngineSpec| EngineSpec {
+        events: None,
+        replay: None,
+        ..spec.clone()
+    };
+    let specs: Vec<EngineSpec> = args.upstreams.iter().map(without_events).collect();
+    let ids: Vec<u64> = specs.iter().map(EngineSpec::worker_id).collect();
+    let (roster, mut changes) = transport::roster();
+    let names = Engines::start(specs, &settings, &roster, &Registry::new(), tasks)
+        .context("--upstream")?
+        .names()
+        .join(", ");
+    let mut joined = Joined::new();
+    let all = async {
+        while joined.len() < ids.len() {
+            if let Some(Change::Joined(member)) = changes.next().await {
+                joined.push((member.card, member.link));
+            }
+        }
+    };
+    if tokio::time::timeout(JOIN_PATIENCE, all).await.is_err() {
+        bail!(
+            "{} of {} servers could be used ({names}): examine them with `homing doctor`",
+            joined.len(),
+            ids.len()
+        );
+    }
+    joined.sort_by_key(|(card, _)| ids.iter().position(|id| *id == card.id.0));
+    Ok(joined)
+}
+
+/// What every one of the servers can do.
+fn limits(joined: &Joined, args: &CalibrateArgs) -> Limits {
+    let least = |of: fn(&WorkerCard) -> u32| {
+        let all = joined.iter().map(|(card, _)| of(card));
+        all.min().unwrap_or(0)
+    };
+    let block_size = args.kv_cache_block_size;
+    Limits {
+        block_size,
+        total_blocks: least(|card| card.total_blocks),
+        slots: least(|card| card.slots),
+        max_step_tokens: args
+            .server_step_tokens
+            .unwrap_or_else(|| least(|card| card.max_step_tokens)),
+        max_context_tokens: least(|card| card.max_context_tokens),
+        vocabulary: u32::MAX,
+        draft_tokens: 0,
+        drafting: Drafting::EveryStep,
+        recomputed_blocks: 0,
+        intake_steps: 0,
+        resident_bytes: 0,
+        // One byte for each token: the API counts blocks.
+        block_bytes: u64::from(block_size),
+    }
+}
+
+/// A server that makes the steps that its requests need.
+struct Server {
+    link: Arc<dyn WorkerLink>,
+    clock: Clock,
+    seed: u64,
+    /// Prompts that were sent once and will not be sent again.
+    prompts: u64,
+}
+
+impl Steps for Server {
+    type Error = anyhow::Error;
+
+    async fn time(&mut self, shape: &Shape) -> anyhow::Result<f64> {
+        match (shape.decoding, shape.prefill) {
+            (_, 0) => self.decode(shape).await,
+            (0, _) => self.prefill(shape).await,
+            _ => self.decode_beside_prompt(shape).await,
+        }
+    }
+}
+
+impl Server {
+    async fn decode(&self, shape: &Shape) -> anyhow::Result<f64> {
+        let rows = self.filled_rows(shape).await?;
+        let answers = rows.iter().map(|row| self.answer(row, ANSWER, None));
+        let answers = try_join_all(answers).await?;
+        arrivals::step(&answers).with_context(|| {
+            format!(
+                "{} answers were never written at the same time: the server runs fewer at once \
+                 (slots=), or does not reuse prefixes",
+                shape.decoding
+            )
+        })
+    }
+
+    /// From the request to its first token.
+    async fn prefill(&mut self, shape: &Shape) -> anyhow::Result<f64> {
+        let prefix = self.row(0, shape.prefilled);
+        if !prefix.is_empty() {
+            self.answer(&prefix, 1, None).await?;
+        }
+        let mut times = Vec::new();
+        for _ in 0..PROMPTS {
+            let prompt = [prefix.as_slice(), &self.fresh(shape.prefill)].concat();
+            let asked = self.now();
+            let answer = self.answer(&prompt, 1, None).await?;
+            let first = answer.first().context("a server answered with no token")?;
+            times.push(first - asked);
+        }
+        Ok(calibration::median(times))
+    }
+
+    async fn decode_beside_prompt(&mut self, shape: &Shape) -> anyhow::Result<f64> {
+        let rows = self.filled_rows(shape).await?;
+        let prompt = self.fresh(shape.prefill);
+        let begun = Semaphore::new(0);
+        let answers = rows
+            .iter()
+            .map(|row| self.answer(row, ANSWER_BESIDE_PROMPT, Some(&begun)));
+        let prompted = async {
+            let _ = begun.acquire_many(shape.decoding as u32).await?;
+            let asked = self.now();
+            self.answer(&prompt, 1, None).await?;
+            anyhow::Ok(asked)
+        };
+        let (answers, asked) = tokio::try_join!(try_join_all(answers), prompted)?;
+        arrivals::step_with_prompt(&answers, asked)
+            .context("the answers ended before the prompt was computed beside them")
+    }
+
+    /// Prompts of the sequences that decode, which are in the cache by now.
+    async fn filled_rows(&self, shape: &Shape) -> anyhow::Result<Vec<Vec<TokenId>>> {
+        let rows: Vec<Vec<TokenId>> = (0..shape.decoding)
+            .map(|row| self.row(row as u64, shape.context))
+            .collect();
+        try_join_all(rows.iter().map(|row| self.answer(row, 1, None))).await?;
+        Ok(rows)
+    }
+
+    /// The first tokens of a sequence. Shapes share them, so that what is cached stays cached.
+    fn row(&self, number: u64, length: usize) -> Vec<TokenId> {
+        tokens(mix(self.seed, 0, number), length)
+    }
+
+    /// Tokens that no cache holds.
+    fn fresh(&mut self, length: usize) -> Vec<TokenId> {
+        self.prompts += 1;
+        tokens(mix(self.seed, 1, self.prompts), length)
+    }
+
+    /// When each token of an answer arrived. `begun` gets a permit when some are there.
+    async fn answer(
+        &self,
+        prompt: &[TokenId],
+        most: u32,
+        begun: Option<&Semaphore>,
+    ) -> anyhow::Result<Vec<f64>> {
+        let mut stream = self.link.generate(request(prompt, most)).await?;
+        let mut arrived = Vec::new();
+        while let Some(chunk) = stream.next().await {
+            let tokens = chunk?.tokens.len();
+            let had = arrived.len();
+            arrived.extend(std::iter::repeat_n(self.now(), tokens));
+            let enough = had < TOKENS_BEFORE_PROMPT && arrived.len() >= TOKENS_BEFORE_PROMPT;
+            if let Some(begun) = begun.filter(|_| enough) {
+                begun.add_permits(1);
+            }
+        }
+        Ok(arrived)
+    }
+
+    fn now(&self) -> f64 {
+        (self.clock.now() - Moment::ZERO).as_secs_f64()
+    }
+}
+
+fn tokens(seed: u64, length: usize) -> Vec<TokenId> {
+    let mut random = Random::new(seed);
+    let Range { start, end } = ORDINARY_TOKENS;
+    let mut token = || start + random.below((end - start) as usize) as TokenId;
+    (0..length).map(|_| token()).collect()
+}
+
+fn request(prompt: &[TokenId], most: u32) -> GenerateRequest {
+    GenerateRequest {
+        id: RequestId::new("calibration"),
+        nonce: 0,
+        prompt: prompt.into(),
+        answered: Arc::default(),
+        hash_seed: HashSeed::BASE,
+        limits: OutputLimits {
+            max_tokens: most,
+            min_tokens: most,
+            ignore_eos: true,
+            eos_tokens: Arc::default(),
+        },
+        sampling: Sampling {
+            temperature: 0.0,
+            ..Sampling::default()
+        },
+        logprobs: None,
+        grammar: None,
+    }
+}
