@@ -1,4 +1,4 @@
-"""Starts a genuine vLLM on the processor and a Homing in front of it, once for all tests."""
+"""Starts two genuine vLLM servers on the processor and a Homing in front of the first, once for all tests."""
 
 import importlib.metadata
 import os
@@ -46,11 +46,16 @@ def end(process):
 
 
 @pytest.fixture(scope="session")
-def model(tmp_path_factory):
-    """Folders of the model and of its adapter."""
+def gguf():
+    """The file of the model, as llama.cpp reads it."""
     pulled = subprocess.run([HOMING, "model", "pull", "smollm2"], capture_output=True, text=True)
     assert pulled.returncode == 0, pulled.stderr
-    gguf = re.search(r"\S+\.gguf", pulled.stdout)[0]
+    return re.search(r"\S+\.gguf", pulled.stdout)[0]
+
+
+@pytest.fixture(scope="session")
+def model(gguf, tmp_path_factory):
+    """Folders of the model and of its adapter."""
     folder = tmp_path_factory.mktemp("model")
     paths = str(folder / "smollm2"), str(folder / "sql")
     made = subprocess.run([sys.executable, os.path.join(HERE, "model.py"), gguf, *paths], capture_output=True, text=True)
@@ -69,15 +74,15 @@ def named_vllm(folder):
 
 
 class Engine:
-    """A vLLM server."""
+    """A vLLM server, which may be started again on the same ports."""
 
-    def __init__(self, model, adapter, log):
-        self.port, events, replay = free_port(), free_port(), free_port()
+    def __init__(self, name, model, adapter, log, *words):
+        self.port, self.events, self.replay = free_port(), free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.spec = f"vllm={self.url},events=tcp://127.0.0.1:{events},replay=tcp://127.0.0.1:{replay},name=v1"
+        self.name, self.log = name, log
         published = (
             '{"enable_kv_cache_events": true, "publisher": "zmq", '
-            f'"endpoint": "tcp://*:{events}", "replay_endpoint": "tcp://*:{replay}"}}'
+            f'"endpoint": "tcp://*:{self.events}", "replay_endpoint": "tcp://*:{self.replay}"}}'
         )
         options = {
             "--served-model-name": "smollm2",
@@ -100,8 +105,9 @@ class Engine:
             "--enable-auto-tool-choice",
             "--enable-lora",
         ]
-        words = [str(word) for option in options.items() for word in option]
-        environment = os.environ | {
+        options = [str(word) for option in options.items() for word in option]
+        self.command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", model, *options, *switches, *words]
+        self.environment = os.environ | {
             "PYTHONPATH": named_vllm(os.path.join(os.path.dirname(adapter), "names")),
             "VLLM_CPU_KVCACHE_SPACE": "1",
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -109,13 +115,18 @@ class Engine:
             "VLLM_NO_USAGE_STATS": "1",
             "HF_HUB_OFFLINE": "1",
         }
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", model, *words, *switches],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            start_new_session=True,
-        )
+        self.start()
+
+    def start(self):
+        with open(self.log, "a") as log:
+            self.process = subprocess.Popen(
+                self.command, stdout=log, stderr=subprocess.STDOUT, env=self.environment, start_new_session=True
+            )
+
+    def spec(self, events=None):
+        """As the option `--upstream` names it; its events may come by another port."""
+        places = f"events=tcp://127.0.0.1:{events or self.events},replay=tcp://127.0.0.1:{self.replay}"
+        return f"vllm={self.url},{places},name={self.name}"
 
     def healthy(self):
         try:
@@ -123,21 +134,44 @@ class Engine:
         except httpx.HTTPError:
             return False
 
-
-@pytest.fixture(scope="session")
-def engine(model, tmp_path_factory):
-    path = tmp_path_factory.mktemp("vllm") / "log"
-    with open(path, "w") as log:
-        engine = Engine(*model, log)
+    def serves(self):
         try:
-            until("vLLM serves", engine.healthy, PATIENCE, lambda: engine.process.poll() is None)
-            yield engine
+            until("vLLM serves", self.healthy, PATIENCE, lambda: self.process.poll() is None)
         except BaseException:
-            with open(path) as written:
+            with open(self.log) as written:
                 print(written.read()[-4000:])
             raise
-        finally:
+
+    def metric(self, name):
+        """The sum of a metric's rows."""
+        rows = [row for row in httpx.get(f"{self.url}/metrics", timeout=30).text.splitlines() if row.startswith(name)]
+        return sum(float(row.rsplit(" ", 1)[1]) for row in rows)
+
+    def kill(self):
+        """As a machine that loses power: no farewell."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture(scope="session")
+def engines(model, tmp_path_factory):
+    """Two servers; the second has memory for 160 blocks."""
+    folder = tmp_path_factory.mktemp("vllm")
+    started = []
+    try:
+        started.append(Engine("v1", *model, folder / "v1.log"))
+        started.append(Engine("v2", *model, folder / "v2.log", "--num-gpu-blocks-override", "160"))
+        for engine in started:
+            engine.serves()
+        yield started
+    finally:
+        for engine in started:
             end(engine.process)
+
+
+@pytest.fixture(scope="session")
+def engine(engines):
+    return engines[0]
 
 
 class Homing:
@@ -186,7 +220,7 @@ model-path = "{model[0]}"
 chat-template = "{os.path.abspath(TEMPLATE)}"
 kv-cache-block-size = 32
 adapter = ["sql"]
-upstream = ["{engine.spec}"]
+upstream = ["{engine.spec()}"]
 
 [[models]]
 model-name = "simulated"

@@ -14,7 +14,7 @@ import tempfile
 import threading
 
 import httpx
-from conftest import HERE, HOMING, PATIENCE, TEMPLATE, Engine, Homing, end, until
+from conftest import HERE, HOMING, TEMPLATE, Engine, Homing, end, until
 
 ROUNDS, STREAMS, TOKENS = 8, 8, 120
 PROMPT = "Once upon a time there was a router that sent every turn home. " * 30
@@ -58,15 +58,15 @@ def measure(frontends):
 
 def main():
     pulled = subprocess.run([HOMING, "model", "path", "smollm2"], capture_output=True, text=True, check=True)
-    with tempfile.TemporaryDirectory() as folder, open(os.path.join(folder, "log"), "w") as log:
+    with tempfile.TemporaryDirectory() as folder:
         model, adapter = os.path.join(folder, "smollm2"), os.path.join(folder, "sql")
         script = os.path.join(HERE, "model.py")
         subprocess.run([sys.executable, script, pulled.stdout.strip(), model, adapter], check=True)
-        engine, frontends = Engine(model, adapter, log), {}
+        engine, frontends = Engine("v1", model, adapter, os.path.join(folder, "log")), {}
         try:
-            until("vLLM serves", engine.healthy, PATIENCE, lambda: engine.process.poll() is None)
+            engine.serves()
             words = ["--model-path", model, "--model-name", "smollm2", "--chat-template", TEMPLATE]
-            words += ["--kv-cache-block-size", "32", "--max-context-tokens", "4096", "--upstream", engine.spec]
+            words += ["--kv-cache-block-size", "32", "--max-context-tokens", "4096", "--upstream", engine.spec()]
             for mode in ("never", "always"):
                 frontends[mode] = Homing("frontend", "--http-port", "0", "--forward", mode, *words)
             for frontend in frontends.values():

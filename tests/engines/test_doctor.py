@@ -17,7 +17,7 @@ def examine(spec, model, *words, environment=None):
 
 
 def test_a_good_one(engine, model):
-    status, points, _ = examine(engine.spec, model[0])
+    status, points, _ = examine(engine.spec(), model[0])
     assert status == 0
     verdicts = {point: verdict for point, (verdict, _) in points.items()}
     good = {"health", "version", "model", "tokenizer", "block size", "events", "block hashes", "replay", "cached tokens"}
@@ -37,14 +37,14 @@ def test_one_without_events(engine, model):
 
 
 def test_another_block_size(engine, model):
-    status, points, output = examine(engine.spec, model[0], "--kv-cache-block-size", "16")
+    status, points, output = examine(engine.spec(), model[0], "--kv-cache-block-size", "16")
     assert status == 1
     assert points["block size"] == ("FAILED", "32 tokens, and 16 here")
     assert "--kv-cache-block-size 32" in output
 
 
 def test_a_name_that_it_does_not_serve(engine, model):
-    status, points, _ = examine(f"{engine.spec},model=unknown", model[0])
+    status, points, _ = examine(f"{engine.spec()},model=unknown", model[0])
     assert status == 1
     assert points["model"][0] == "FAILED"
 
@@ -53,7 +53,7 @@ def test_a_wrong_key(engine, model, tmp_path):
     """The key is asked for by a Homing in front of vLLM, which is an OpenAI server like others."""
     keys = tmp_path / "keys.toml"
     keys.write_text('[[keys]]\nname = "tests"\nkey = "right-and-long-enough"\n')
-    words = ["--upstream", engine.spec, "--model-path", model[0], "--model-name", "smollm2", "--chat-template", TEMPLATE]
+    words = ["--upstream", engine.spec(), "--model-path", model[0], "--model-name", "smollm2", "--chat-template", TEMPLATE]
     gate = Homing("frontend", "--http-port", "0", "--api-key-file", str(keys), *words)
     try:
         spec = f"openai={gate.url}"
