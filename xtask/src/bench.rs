@@ -3,6 +3,7 @@
 mod aiperf;
 mod client;
 mod dynamo;
+mod figures;
 mod frontend;
 mod gpu;
 mod hostile;
@@ -12,6 +13,7 @@ mod mock;
 mod network;
 mod overload;
 mod prediction;
+mod real_tokenizer;
 mod router;
 mod server;
 

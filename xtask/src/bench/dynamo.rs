@@ -20,7 +20,7 @@ use serde_json::Value;
 use self::genuine::{Genuine, RegisterAt, Setting, WORDS, write_model};
 use super::HOMING;
 use super::client::percentile;
-use super::frontend::say;
+use super::figures::say;
 use super::server::cpu_of;
 use crate::ci::{fetch, genuine_dynamo};
 use crate::repository;
@@ -33,11 +33,11 @@ use crate::repository;
     unreachable_pub,
     reason = "tests of other crates use all of it"
 )]
-mod genuine;
+pub(super) mod genuine;
 
 const NAME: &str = "words";
 const BLOCK: usize = 32;
-const WORKERS: usize = 3;
+pub(super) const WORKERS: usize = 3;
 /// Texts with which conversations begin.
 const TEXTS: u32 = 40;
 const WORDS_A_TEXT: u32 = 3000;
@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Side {
+pub(super) enum Side {
     Homing,
     Dynamo,
 }
@@ -136,13 +136,14 @@ fn write_texts(folder: &Path, turn: u32) -> anyhow::Result<()> {
 }
 
 /// A frontend of either kind; ended when dropped.
-enum Frontend {
+#[derive(Debug)]
+pub(super) enum Frontend {
     Homing(Child),
     Dynamo(Genuine),
 }
 
 impl Frontend {
-    fn start(side: Side, setting: &Setting, port: u16) -> anyhow::Result<Self> {
+    pub(super) fn start(side: Side, setting: &Setting, port: u16) -> anyhow::Result<Self> {
         let (Side::Homing, RegisterAt::Folder(registry)) = (side, &setting.place) else {
             return Ok(Self::Dynamo(setting.frontend(port)?));
         };
@@ -151,8 +152,8 @@ impl Frontend {
             .arg(registry)
             .arg("--model-path")
             .arg(&setting.model)
-            .args(["--model-name", NAME, "--log", "error"])
-            .arg(format!("--kv-cache-block-size={BLOCK}"))
+            .args(["--model-name", &setting.name, "--log", "error"])
+            .arg(format!("--kv-cache-block-size={}", setting.block_size))
             .arg(format!("--http-port={port}"))
             .stdout(Stdio::null())
             .spawn()
@@ -160,7 +161,7 @@ impl Frontend {
         Ok(Self::Homing(child))
     }
 
-    fn id(&self) -> u32 {
+    pub(super) fn id(&self) -> u32 {
         match self {
             Self::Homing(child) => child.id(),
             Self::Dynamo(genuine) => genuine.id(),
@@ -215,7 +216,7 @@ fn measure(
     Ok(outcome)
 }
 
-fn wait_for_workers(side: Side, port: u16) -> anyhow::Result<()> {
+pub(super) fn wait_for_workers(side: Side, port: u16) -> anyhow::Result<()> {
     let path = match side {
         Side::Homing => "/workers",
         Side::Dynamo => "/health",

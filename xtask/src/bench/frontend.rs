@@ -18,6 +18,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::client::{Client, Served, percentile, post};
+use super::figures::{best, median, say};
+use super::real_tokenizer;
 use super::server::Server;
 
 const CLIENTS: usize = 64;
@@ -64,7 +66,13 @@ pub(crate) struct Arguments {
     /// short turns, and each round's ratio is taken before the median.
     #[arg(long, value_name = "PROGRAM")]
     beside: Option<PathBuf>,
-    /// Turns of each program, for --beside
+    /// Folder with a real model's tokenizer.json and chat template: measures the frontend with it,
+    /// over workers of ours and of Dynamo's, beside Dynamo's own frontend
+    ///
+    /// Weights are not needed; a missing config.json is made up. Dynamo comes from PyPI.
+    #[arg(long, value_name = "DIR", conflicts_with = "beside")]
+    model_path: Option<PathBuf>,
+    /// Turns of each program, for --beside and --model-path
     #[arg(long, default_value_t = 10)]
     rounds: usize,
 }
@@ -73,9 +81,12 @@ impl Arguments {
     /// As they are on the command line.
     pub(crate) fn words(&self) -> Vec<OsString> {
         let mut words = vec!["--seconds".into(), self.seconds.to_string().into()];
+        words.extend(["--rounds".into(), self.rounds.to_string().into()]);
         if let Some(beside) = &self.beside {
             words.extend(["--beside".into(), beside.clone().into()]);
-            words.extend(["--rounds".into(), self.rounds.to_string().into()]);
+        }
+        if let Some(model) = &self.model_path {
+            words.extend(["--model-path".into(), model.clone().into()]);
         }
         words
     }
@@ -87,6 +98,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         .enable_all()
         .build()?;
     let seconds = Duration::from_secs(arguments.seconds);
+    if let Some(model) = &arguments.model_path {
+        return runtime.block_on(real_tokenizer::run(model, arguments.rounds, seconds));
+    }
     say("zero-delay workers, client and server on the same machine, streaming");
     if let Some(other) = &arguments.beside {
         return runtime.block_on(beside(other, arguments.rounds, seconds));
@@ -133,15 +147,6 @@ async fn beside(other: &Path, rounds: usize, turn: Duration) -> anyhow::Result<(
         ));
     }
     Ok(())
-}
-
-fn best(figures: &[f64]) -> f64 {
-    figures.iter().copied().fold(f64::INFINITY, f64::min)
-}
-
-fn median(figures: &mut [f64]) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
 }
 
 /// Many streams open at once at the simulated H200's pace: memory, and what a token costs when
@@ -394,9 +399,4 @@ pub(super) fn report(name: &str, measured: Measured) -> anyhow::Result<()> {
         events as f64 / requests,
     ));
     Ok(())
-}
-
-#[expect(clippy::print_stdout, reason = "figures are what a benchmark is for")]
-pub(super) fn say(line: &str) {
-    println!("{line}");
 }

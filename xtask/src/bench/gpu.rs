@@ -36,12 +36,13 @@ use self::cards::Placement;
 use self::group::Group;
 use self::setup::Setup;
 use super::build_homing;
-use super::frontend::say;
+use super::figures::say;
 use crate::repository;
 
 /// What runs, in the order in which it is ended.
 #[derive(Debug, Default)]
 struct Running {
+    /// What measures: a calibration, or a sweep.
     sweep: Option<Group>,
     routers: Vec<Group>,
     servers: Vec<Group>,
@@ -123,6 +124,14 @@ async fn measure(arguments: &Arguments, clock: Clock, running: &mut Running) -> 
         (clock.now() - began).as_secs()
     ));
 
+    if let Some(rounds) = arguments.calibrate {
+        let servers = placements.len();
+        let calibration = sweeps::calibration(&homing, arguments, servers, (&out, rounds))?;
+        running.sweep = Some(calibration);
+        let status = running.until_swept().await?;
+        running.sweep = None;
+        ensure!(status.success(), "the calibration failed ({status})");
+    }
     for texts in arguments.texts() {
         let left = arguments
             .limit_of(texts)

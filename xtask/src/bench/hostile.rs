@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::HOMING;
-use super::frontend::say;
+use super::figures::say;
 use super::server::Server;
 use crate::repository;
 

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use super::frontend::{Kind, Load, Prompts, drive, report, say};
+use super::figures::say;
+use super::frontend::{Kind, Load, Prompts, drive, report};
 use super::server::Server;
 
 /// How often both sides take their turn.

@@ -13,7 +13,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use super::HOMING;
-use super::frontend::say;
+use super::figures::say;
 use super::server::Server;
 use crate::repository;
 

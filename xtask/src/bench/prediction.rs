@@ -23,7 +23,7 @@ use contract::Processors;
 use serde_json::Value;
 
 use super::HOMING;
-use super::frontend::say;
+use super::figures::say;
 use super::server::Server;
 use crate::repository;
 

@@ -106,6 +106,11 @@ impl Server {
         })
     }
 
+    /// The process that answers.
+    pub(crate) fn id(&self) -> u32 {
+        self.children[0].id()
+    }
+
     /// User plus system time since the start, of all processes.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
         let times = self.children.iter().map(|child| cpu_of(child.id()));

@@ -31,6 +31,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SECONDS")]
     pub(super) time_limit: Option<u64>,
 
+    /// Measure step times first, in so many rounds, as `homing calibrate --upstream` does; the profile
+    /// is profile.toml in the output folder
+    #[arg(long, value_name = "ROUNDS")]
+    pub(super) calibrate: Option<u32>,
+
     /// vLLM servers; by default one per card, three on a single card, two on the CPU
     #[arg(long, value_name = "N")]
     pub(super) servers: Option<usize>,

@@ -25,13 +25,10 @@ pub(super) fn frontend(
 ) -> anyhow::Result<Group> {
     let upstream = |server| {
         format!(
-            "--upstream=vllm=http://127.0.0.1:{},events=tcp://127.0.0.1:{},\
-             replay=tcp://127.0.0.1:{},slots={},name=vllm-{}",
-            arguments.server_port(server),
+            "{},events=tcp://127.0.0.1:{},replay=tcp://127.0.0.1:{}",
+            upstream(arguments, server),
             arguments.events_port(server),
             arguments.replay_port(server),
-            arguments.max_num_seqs,
-            server + 1
         )
     };
     let mut command = Command::new(homing);
@@ -46,6 +43,36 @@ pub(super) fn frontend(
         .args((0..servers).map(upstream));
     let log = logs.join("frontend.log");
     Group::start("the frontend", &mut command, Some(&log))
+}
+
+fn upstream(arguments: &Arguments, server: usize) -> String {
+    format!(
+        "--upstream=vllm=http://127.0.0.1:{},slots={},name=vllm-{}",
+        arguments.server_port(server),
+        arguments.max_num_seqs,
+        server + 1
+    )
+}
+
+/// A profile of the servers, measured through their API.
+pub(super) fn calibration(
+    homing: &Path,
+    arguments: &Arguments,
+    servers: usize,
+    (out, rounds): (&Path, u32),
+) -> anyhow::Result<Group> {
+    let mut command = Command::new(homing);
+    command
+        .arg("calibrate")
+        .arg("--model-path")
+        .arg(&arguments.model_path)
+        .arg(format!("--model-name={}", arguments.model_name()))
+        .arg(format!("--kv-cache-block-size={}", arguments.block_size))
+        .arg(format!("--repeats={rounds}"))
+        .arg("--output")
+        .arg(out.join("profile.toml"))
+        .args((0..servers).map(|server| upstream(arguments, server)));
+    Group::start("the calibration", &mut command, None)
 }
 
 /// Waits until every server is a worker of the frontend.
