@@ -117,7 +117,8 @@ def test_a_prompt_that_is_too_long_is_refused_and_blames_nobody(frontend):
 def test_a_profile_is_measured_through_the_api(servers, model, tmp_path):
     words = [word for server in servers for word in ("--upstream", server.spec)]
     profile = tmp_path / "llama-cpp.toml"
-    command = [HOMING, "calibrate", *words, "--model-path", model[0], "--repeats", "1", "--output", profile]
+    command = [HOMING, "calibrate", *words, "--model-path", model[0], "--server-context", str(CONTEXT)]
+    command += ["--repeats", "1", "--output", profile]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     print(done.stdout)
     assert done.returncode == 0, done.stderr

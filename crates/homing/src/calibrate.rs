@@ -3,12 +3,9 @@
 mod own;
 mod upstream;
 
-use std::sync::atomic::AtomicUsize;
-
 use anyhow::{Context as _, ensure};
-use contract::random::mix;
 use engine::Limits;
-use engine::calibration::{self, Fit, Measurement, Shape, Steps};
+use engine::calibration::{self, Fit, Measurement, Shape};
 use engine::sim::Profile;
 
 use crate::args::CalibrateArgs;
@@ -46,23 +43,33 @@ struct Measured {
     shares: Vec<f64>,
 }
 
-/// Seconds of steps of one shape, over all rounds and workers.
+/// Seconds of steps of one shape, over all rounds and workers; or of one step of each shape.
 type Seconds = Vec<f64>;
+
+/// Workers whose steps can be timed.
+trait Workers {
+    fn count(&self) -> usize;
+
+    /// Seconds of each shape while the first `at_once` of them work at the same time, once or more
+    /// often.
+    async fn round(
+        &mut self,
+        at_once: usize,
+        shapes: &[Shape],
+        round: usize,
+    ) -> anyhow::Result<Vec<Seconds>>;
+}
 
 /// All kinds of steps on one worker, on two and so on, in every round: a machine whose own
 /// speed changes in the meantime changes all of them.
-async fn measure<S>(
-    workers: &mut [S],
+async fn measure(
+    workers: &mut impl Workers,
     shapes: Vec<Shape>,
     limits: &Limits,
     rounds: usize,
-) -> anyhow::Result<Measured>
-where
-    S: Steps,
-    anyhow::Error: From<S::Error>,
-{
+) -> anyhow::Result<Measured> {
     ensure!(!shapes.is_empty(), "no kind of step fits the worker");
-    let count = workers.len();
+    let count = workers.count();
     let mut seconds: Vec<Vec<Seconds>> = vec![vec![Vec::new(); shapes.len()]; count];
     for round in 1..=rounds {
         print::note(format_args!(
@@ -70,7 +77,7 @@ where
             shapes.len()
         ));
         for (at_once, seconds) in (1..).zip(&mut seconds) {
-            for session in at_once_on(&mut workers[..at_once], &shapes, round).await? {
+            for session in workers.round(at_once, &shapes, round).await? {
                 let pairs = seconds.iter_mut().zip(session);
                 pairs.for_each(|(seconds, one)| seconds.push(one));
             }
@@ -98,20 +105,6 @@ where
             _ => medians.iter().map(share).collect(),
         },
     })
-}
-
-/// A round on all of these workers at once: for each, seconds by shape.
-async fn at_once_on<S: Steps>(
-    workers: &mut [S],
-    shapes: &[Shape],
-    round: usize,
-) -> Result<Vec<Seconds>, S::Error> {
-    let company = AtomicUsize::new(workers.len());
-    let sessions = workers.iter_mut().zip(0..).map(|(worker, number)| {
-        let seed = mix(round as u64, number, 0);
-        calibration::measure(worker, shapes, seed, &company)
-    });
-    futures_util::future::try_join_all(sessions).await
 }
 
 fn in_words(shape: &Shape) -> String {

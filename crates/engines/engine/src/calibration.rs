@@ -155,30 +155,18 @@ pub fn served_shapes(limits: &Limits, answer: u32) -> Vec<Shape> {
     shapes
 }
 
-/// Something whose steps can be timed.
-pub trait Steps {
-    type Error;
-
-    /// Seconds of a step of this shape.
-    fn time(&mut self, shape: &Shape) -> impl Future<Output = Result<f64, Self::Error>>;
-}
-
 /// Seconds that a step of each shape takes, in an order that the seed decides.
 ///
 /// Workers that are measured side by side with different seeds meet as they do when they serve:
 /// one decodes while another reads a prompt. `company` counts those that are not done. Who is
 /// done goes on until all are, so that nobody is measured in less company than he began with.
-pub async fn measure<S: Steps>(
-    steps: &mut S,
+pub async fn measure<E: Executor, P: Fn() -> Processors>(
+    steps: &mut ExecutorSteps<'_, E, P>,
     shapes: &[Shape],
     seed: u64,
     company: &AtomicUsize,
-) -> Result<Vec<f64>, S::Error> {
-    let mut random = Random::new(seed);
-    let mut order: Vec<usize> = (0..shapes.len()).collect();
-    for last in (1..order.len()).rev() {
-        order.swap(last, random.below(last + 1));
-    }
+) -> Result<Vec<f64>, ExecutorError> {
+    let order = order(shapes.len(), seed);
     let mut seconds = vec![0.0; shapes.len()];
     for shape in &order {
         seconds[*shape] = steps.time(&shapes[*shape]).await?;
@@ -191,6 +179,16 @@ pub async fn measure<S: Steps>(
         steps.time(&shapes[*shape]).await?;
     }
     Ok(seconds)
+}
+
+/// The numbers below `count`, in an order that the seed decides.
+pub fn order(count: usize, seed: u64) -> Vec<usize> {
+    let mut random = Random::new(seed);
+    let mut order: Vec<usize> = (0..count).collect();
+    for last in (1..count).rev() {
+        order.swap(last, random.below(last + 1));
+    }
+    order
 }
 
 /// Steps of an executor, which is given their batches.
@@ -214,10 +212,8 @@ impl<'a, E: Executor, P: Fn() -> Processors> ExecutorSteps<'a, E, P> {
     }
 }
 
-impl<E: Executor, P: Fn() -> Processors> Steps for ExecutorSteps<'_, E, P> {
-    type Error = ExecutorError;
-
-    /// On average.
+impl<E: Executor, P: Fn() -> Processors> ExecutorSteps<'_, E, P> {
+    /// Seconds of a step of this shape, on average.
     async fn time(&mut self, shape: &Shape) -> Result<f64, ExecutorError> {
         let sequences = Sequences::new(*shape, &self.executor.limits());
         let (began, before) = (self.clock.now(), (self.processors)());

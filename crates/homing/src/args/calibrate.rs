@@ -20,6 +20,9 @@ pub(crate) struct CalibrateArgs {
     /// Most tokens per step of a server (vLLM: --max-num-batched-tokens); by default what it reports, or 8192
     #[arg(long, value_name = "TOKENS", requires = "upstreams", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Servers")]
     pub(crate) server_step_tokens: Option<u32>,
+    /// Context of a server that does not state its own
+    #[arg(long, value_name = "TOKENS", requires = "upstreams", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Servers")]
+    pub(crate) server_context: u32,
     /// Tokens per block of the profile
     #[arg(long, value_name = "TOKENS", requires = "upstreams", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Servers")]
     pub(crate) kv_cache_block_size: u32,

@@ -1,11 +1,16 @@
 //! A model on this machine: executors of ours are given the batch of each step.
 
+use std::sync::atomic::AtomicUsize;
+
 use anyhow::bail;
 use contract::Processors;
-use engine::calibration::{self, ExecutorSteps, Facts, Origins};
+use contract::random::mix;
+use engine::calibration::{self, ExecutorSteps, Facts, Origins, Shape};
 use engine::{Executor as _, Limits};
+use futures_util::future::try_join_all;
+use llama::LlamaExecutor;
 
-use super::{Measured, at_once_on, measure, report};
+use super::{Measured, Seconds, Workers, measure, report};
 use crate::args::{CalibrateArgs, SpeculationChoice};
 use crate::backend::Llama;
 use crate::plan::LLAMA_BLOCK;
@@ -22,16 +27,16 @@ pub(super) fn profile(args: &CalibrateArgs) -> anyhow::Result<String> {
         .map(|_| llama.executor())
         .collect::<anyhow::Result<Vec<_>>>()?;
     let limits = executors[0].limits();
-    let mut workers: Vec<_> = executors
+    let steps = executors
         .iter_mut()
-        .map(|executor| ExecutorSteps::new(executor, processors))
-        .collect();
+        .map(|executor| ExecutorSteps::new(executor, processors as fn() -> Processors));
+    let mut workers = Executors(steps.collect());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let shapes = calibration::shapes(&limits);
     // The first round makes room and is not counted.
-    runtime.block_on(at_once_on(&mut workers, &shapes, 0))?;
+    runtime.block_on(workers.round(workers.count(), &shapes, 0))?;
     let before = processors();
     let rounds = args.repeats as usize;
     let measured = runtime.block_on(measure(&mut workers, shapes, &limits, rounds))?;
@@ -44,6 +49,29 @@ pub(super) fn profile(args: &CalibrateArgs) -> anyhow::Result<String> {
     ));
     drop(workers);
     Ok(text(&llama, args, &limits, &measured, taken))
+}
+
+struct Executors<'a>(Vec<ExecutorSteps<'a, LlamaExecutor, fn() -> Processors>>);
+
+impl Workers for Executors<'_> {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    async fn round(
+        &mut self,
+        at_once: usize,
+        shapes: &[Shape],
+        round: usize,
+    ) -> anyhow::Result<Vec<Seconds>> {
+        let company = AtomicUsize::new(at_once);
+        let workers = self.0.iter_mut().take(at_once).zip(0..);
+        let sessions = workers.map(|(worker, number)| {
+            let seed = mix(round as u64, number, 0);
+            calibration::measure(worker, shapes, seed, &company)
+        });
+        Ok(try_join_all(sessions).await?)
+    }
 }
 
 /// Where the system does not report what others take, nothing is assumed to be taken.

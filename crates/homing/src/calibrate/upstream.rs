@@ -11,7 +11,7 @@ use contract::{
     BlockFormat, Clock, GenerateRequest, HashSeed, Moment, OutputLimits, RequestId, Sampling,
     TokenId, WorkerCard,
 };
-use engine::calibration::{self, Facts, Origins, Shape, Steps, arrivals};
+use engine::calibration::{self, Facts, Origins, Shape, arrivals};
 use engine::{Drafting, Limits};
 use futures_util::future::try_join_all;
 use preprocess::Specials;
@@ -20,21 +20,19 @@ use telemetry::Registry;
 use tokio::sync::Semaphore;
 use transport::{Change, WorkerLink};
 
-use super::{measure, report};
+use super::{Seconds, Workers, measure, report};
 use crate::args::CalibrateArgs;
 use crate::plan::ModelPlan;
 use crate::{environment, print};
 
 /// Tokens of each measured answer.
-const ANSWER: u32 = 24;
+const ANSWER: u32 = 40;
 /// Answers beside which a prompt is computed are longer: they must not end before it is.
-const ANSWER_BESIDE_PROMPT: u32 = 48;
+const ANSWER_BESIDE_PROMPT: u32 = 64;
 /// Tokens of these answers after which the prompt is sent.
 const TOKENS_BEFORE_PROMPT: usize = 4;
 /// Prompts of one shape in a row; the middle time counts.
 const PROMPTS: usize = 3;
-/// Context of a server that does not state its own.
-const USUAL_CONTEXT: u32 = 8192;
 /// Servers join within this time, or something is wrong with one.
 const JOIN_PATIENCE: Duration = Duration::from_secs(60);
 /// Tokens below are often special, and few vocabularies end before the last of these.
@@ -56,40 +54,42 @@ async fn measured_profile(args: &CalibrateArgs, tasks: &Tasks) -> anyhow::Result
     let clock = Clock::start();
     let joined = join(args, &model, clock, tasks).await?;
     let card = joined[0].0.clone();
-    let limits = limits(&joined, args);
+    let mut limits = limits(&joined, args);
     let seed = uuid::Uuid::new_v4().as_u64_pair().0;
-    let mut servers: Vec<Server> = joined
-        .into_iter()
-        .zip(0..)
-        .map(|((_, link), number)| Server {
-            link,
-            clock,
-            seed: mix(seed, number, 0),
-            prompts: 0,
-        })
-        .collect();
+    let server = |((_, link), number)| Server {
+        link,
+        clock,
+        seed: mix(seed, number, 0),
+        prompts: 0,
+    };
+    let mut servers = Servers {
+        servers: joined.into_iter().zip(0..).map(server).collect(),
+        waits: Vec::new(),
+    };
     let shapes = calibration::served_shapes(&limits, ANSWER_BESIDE_PROMPT);
     let mut measured = measure(&mut servers, shapes, &limits, args.repeats as usize).await?;
     let overhead = arrivals::take_off_overhead(&mut measured.steps);
+    limits.intake_steps = arrivals::intake_steps(&servers.waits, overhead);
     let fit = calibration::fit(&measured.steps);
     report(&measured, &fit);
     print::line(format_args!(
-        "a request takes {:.1} ms beyond its steps, which the profile leaves out",
-        overhead * 1e3
+        "a request takes {:.1} ms beyond its steps, which the profile leaves out; a busy server lets it join after {} step(s)",
+        overhead * 1e3,
+        limits.intake_steps
     ));
     let kind = args.upstreams[0].kind;
     let method = format!(
         "homing calibrate --upstream: {} {kind} server(s) at once, timed by when tokens arrive; the constants explain half of the steps within {:.1} %, all within {:.1} %; a request takes {:.1} ms more",
-        servers.len(),
+        servers.count(),
         fit.median_error * 100.0,
         fit.worst_error * 100.0,
         overhead * 1e3,
     );
     Ok(calibration::profile(
         &Facts {
-            about: &format!("{} on {} {kind} server(s)", card.model, servers.len()),
+            about: &format!("{} on {} {kind} server(s)", card.model, servers.count()),
             model: card.model.as_str(),
-            workers: servers.len() as u32,
+            workers: servers.count() as u32,
             device: &format!("{kind} server"),
             method: &method,
             limits: &limits,
@@ -117,7 +117,7 @@ async fn join(
             None => model.folder_name()?,
         },
         blocks: BlockFormat::new(args.kv_cache_block_size),
-        max_context_tokens: USUAL_CONTEXT,
+        max_context_tokens: args.server_context,
         clock,
         tokenize: Tokenize::new(move |text| {
             tokenizer.encode(text, Specials::Plain).unwrap_or_default()
@@ -187,7 +187,109 @@ fn limits(joined: &Joined, args: &CalibrateArgs) -> Limits {
     }
 }
 
-/// A server that makes the steps that its requests need.
+/// Servers that make the steps that requests need, all of them the same at the same time.
+struct Servers {
+    servers: Vec<Server>,
+    waits: Vec<arrivals::Wait>,
+}
+
+impl Workers for Servers {
+    fn count(&self) -> usize {
+        self.servers.len()
+    }
+
+    async fn round(
+        &mut self,
+        at_once: usize,
+        shapes: &[Shape],
+        round: usize,
+    ) -> anyhow::Result<Vec<Seconds>> {
+        let mut seconds = vec![0.0; shapes.len()];
+        let servers = &mut self.servers[..at_once];
+        for index in calibration::order(shapes.len(), mix(round as u64, at_once as u64, 0)) {
+            let shape = &shapes[index];
+            seconds[index] = match (shape.decoding, shape.prefill) {
+                (_, 0) => decode(servers, shape).await?,
+                (0, _) => prefill(servers, shape).await?,
+                _ => decode_beside_prompt(servers, shape, &mut self.waits).await?,
+            };
+        }
+        Ok(vec![seconds])
+    }
+}
+
+async fn decode(servers: &[Server], shape: &Shape) -> anyhow::Result<f64> {
+    let rows = try_join_all(servers.iter().map(|server| server.filled_rows(shape))).await?;
+    let all = servers.iter().zip(&rows).flat_map(|(server, rows)| {
+        let answers = rows.iter().map(|row| server.answer(row, ANSWER, None));
+        answers.collect::<Vec<_>>()
+    });
+    arrivals::step(&try_join_all(all).await?).with_context(|| {
+        format!(
+            "{} answers were never written at the same time: the server runs fewer at once \
+             (slots=), or does not reuse prefixes",
+            shape.decoding
+        )
+    })
+}
+
+/// From the request to its first token.
+async fn prefill(servers: &mut [Server], shape: &Shape) -> anyhow::Result<f64> {
+    let prefixes: Vec<Vec<TokenId>> = servers
+        .iter()
+        .map(|server| server.row(0, shape.prefilled))
+        .collect();
+    if shape.prefilled > 0 {
+        let fill = servers.iter().zip(&prefixes);
+        try_join_all(fill.map(|(server, prefix)| server.answer(prefix, 1, None))).await?;
+    }
+    let mut times = Vec::new();
+    for _ in 0..PROMPTS {
+        let pairs = servers.iter_mut().zip(&prefixes);
+        let prompts: Vec<Vec<TokenId>> = pairs
+            .map(|(server, prefix)| [prefix.as_slice(), &server.fresh(shape.prefill)].concat())
+            .collect();
+        let pairs = servers.iter().zip(&prompts);
+        let firsts = pairs.map(|(server, prompt)| server.first_token(prompt));
+        times.extend(try_join_all(firsts).await?.iter().map(First::waited));
+    }
+    Ok(calibration::median(times))
+}
+
+async fn decode_beside_prompt(
+    servers: &mut [Server],
+    shape: &Shape,
+    waits: &mut Vec<arrivals::Wait>,
+) -> anyhow::Result<f64> {
+    let rows = try_join_all(servers.iter().map(|server| server.filled_rows(shape))).await?;
+    let prompts: Vec<Vec<TokenId>> = servers
+        .iter_mut()
+        .map(|server| server.fresh(shape.prefill))
+        .collect();
+    let begun = Semaphore::new(0);
+    let needed = (shape.decoding * servers.len()) as u32;
+    let beside = servers.iter().zip(&rows).zip(&prompts);
+    let sessions = beside.map(async |((server, rows), prompt)| {
+        let answers = rows
+            .iter()
+            .map(|row| server.answer(row, ANSWER_BESIDE_PROMPT, Some(&begun)));
+        let prompted = async {
+            // Given back at once, for the prompts of the other servers.
+            drop(begun.acquire_many(needed).await?);
+            server.first_token(prompt).await
+        };
+        tokio::try_join!(try_join_all(answers), prompted)
+    });
+    let mut times = Vec::new();
+    for (answers, first) in try_join_all(sessions).await? {
+        let step = arrivals::step_with_prompt(&answers, first.arrived)
+            .context("the answers ended before the prompt was computed beside them")?;
+        waits.push(arrivals::Wait::new(&answers, first.waited() - step));
+        times.push(step);
+    }
+    Ok(calibration::median(times))
+}
+
 struct Server {
     link: Arc<dyn WorkerLink>,
     clock: Clock,
@@ -196,65 +298,27 @@ struct Server {
     prompts: u64,
 }
 
-impl Steps for Server {
-    type Error = anyhow::Error;
+/// The first token of an answer.
+struct First {
+    asked: f64,
+    arrived: f64,
+}
 
-    async fn time(&mut self, shape: &Shape) -> anyhow::Result<f64> {
-        match (shape.decoding, shape.prefill) {
-            (_, 0) => self.decode(shape).await,
-            (0, _) => self.prefill(shape).await,
-            _ => self.decode_beside_prompt(shape).await,
-        }
+impl First {
+    fn waited(&self) -> f64 {
+        self.arrived - self.asked
     }
 }
 
 impl Server {
-    async fn decode(&self, shape: &Shape) -> anyhow::Result<f64> {
-        let rows = self.filled_rows(shape).await?;
-        let answers = rows.iter().map(|row| self.answer(row, ANSWER, None));
-        let answers = try_join_all(answers).await?;
-        arrivals::step(&answers).with_context(|| {
-            format!(
-                "{} answers were never written at the same time: the server runs fewer at once \
-                 (slots=), or does not reuse prefixes",
-                shape.decoding
-            )
+    async fn first_token(&self, prompt: &[TokenId]) -> anyhow::Result<First> {
+        let asked = self.now();
+        let answer = self.answer(prompt, 1, None).await?;
+        let arrived = answer.first().context("a server answered with no token")?;
+        Ok(First {
+            asked,
+            arrived: *arrived,
         })
-    }
-
-    /// From the request to its first token.
-    async fn prefill(&mut self, shape: &Shape) -> anyhow::Result<f64> {
-        let prefix = self.row(0, shape.prefilled);
-        if !prefix.is_empty() {
-            self.answer(&prefix, 1, None).await?;
-        }
-        let mut times = Vec::new();
-        for _ in 0..PROMPTS {
-            let prompt = [prefix.as_slice(), &self.fresh(shape.prefill)].concat();
-            let asked = self.now();
-            let answer = self.answer(&prompt, 1, None).await?;
-            let first = answer.first().context("a server answered with no token")?;
-            times.push(first - asked);
-        }
-        Ok(calibration::median(times))
-    }
-
-    async fn decode_beside_prompt(&mut self, shape: &Shape) -> anyhow::Result<f64> {
-        let rows = self.filled_rows(shape).await?;
-        let prompt = self.fresh(shape.prefill);
-        let begun = Semaphore::new(0);
-        let answers = rows
-            .iter()
-            .map(|row| self.answer(row, ANSWER_BESIDE_PROMPT, Some(&begun)));
-        let prompted = async {
-            let _ = begun.acquire_many(shape.decoding as u32).await?;
-            let asked = self.now();
-            self.answer(&prompt, 1, None).await?;
-            anyhow::Ok(asked)
-        };
-        let (answers, asked) = tokio::try_join!(try_join_all(answers), prompted)?;
-        arrivals::step_with_prompt(&answers, asked)
-            .context("the answers ended before the prompt was computed beside them")
     }
 
     /// Prompts of the sequences that decode, which are in the cache by now.

@@ -7,39 +7,88 @@ use super::{Measurement, median};
 /// The time of a step while all of these answers are being written: from the moment when the last
 /// of them has begun until the first one ends. `None` if fewer than two steps are between.
 pub fn step(answers: &[Vec<f64>]) -> Option<f64> {
-    let begun = answers
-        .iter()
-        .map(|answer| answer.first().copied())
-        .try_fold(f64::MIN, |latest, first| Some(latest.max(first?)))?;
-    let ended = answers
-        .iter()
-        .filter_map(|answer| answer.last().copied())
-        .fold(f64::MAX, f64::min);
-    let means: Option<Vec<f64>> = answers
-        .iter()
-        .map(|answer| {
-            let within = |at: &&f64| (begun..=ended).contains(*at);
-            let times: Vec<f64> = answer.iter().filter(within).copied().collect();
-            let (first, last) = (times.first()?, times.last()?);
-            // Several tokens at once, as from speculation, are no steps between them.
-            let steps = times.windows(2).filter(|pair| pair[1] > pair[0]).count();
-            (steps >= 2).then(|| (last - first) / steps as f64)
-        })
-        .collect();
-    means.map(median)
+    // What came all at once does not show when it began and ended.
+    let ends = answers.iter().filter_map(|answer| {
+        let (first, last) = (*answer.first()?, *answer.last()?);
+        (first < last).then_some((first, last))
+    });
+    let (begun, ended) = ends.fold((f64::MIN, f64::MAX), |(begun, ended), (first, last)| {
+        (begun.max(first), ended.min(last))
+    });
+    let means = answers.iter().map(|answer| {
+        let within = |at: &&f64| (begun..=ended).contains(*at);
+        let times: Vec<f64> = answer.iter().filter(within).copied().collect();
+        let (first, last) = (times.first()?, times.last()?);
+        let steps = steps_after_first(&times);
+        (steps >= 2).then(|| (last - first) / steps as f64)
+    });
+    median_of_most(means)
 }
 
-/// The time of the step in which a prompt that was sent at `asked` was computed beside these
-/// answers: the longest pause in them that ends after that.
-pub fn step_with_prompt(answers: &[Vec<f64>], asked: f64) -> Option<f64> {
-    let pauses: Option<Vec<f64>> = answers
+/// The middle of what most answers show. Some may show nothing, where text comes late and in pieces.
+fn median_of_most(shown: impl ExactSizeIterator<Item = Option<f64>>) -> Option<f64> {
+    let count = shown.len();
+    let shown: Vec<f64> = shown.flatten().collect();
+    (count > 0 && 2 * shown.len() >= count).then(|| median(shown))
+}
+
+/// Steps since the first of these tokens.
+///
+/// A step makes one token, unless the engine speculates: then most of them make several, which arrive
+/// together. Now and then several arrive together anyway, where text waits for the rest of a
+/// character or of a word.
+fn steps_after_first(times: &[f64]) -> usize {
+    let after = times.iter().filter(|at| **at > times[0]).count();
+    let arrivals = times.windows(2).filter(|pair| pair[1] > pair[0]).count();
+    match after * 2 > arrivals * 3 {
+        true => arrivals,
+        false => after,
+    }
+}
+
+/// The time of the step in which a prompt was computed beside these answers: how long their tokens
+/// had to wait that arrived with the first token of the prompt's own answer, at `first`.
+pub fn step_with_prompt(answers: &[Vec<f64>], first: f64) -> Option<f64> {
+    let waits = answers.iter().map(|answer| {
+        let distance = |pair: &&[f64]| (pair[1] - first).abs();
+        let pairs = answer.windows(2).filter(|pair| pair[1] > pair[0]);
+        let with = pairs.min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+        // Otherwise the answer was over by then, or had not begun.
+        (distance(&with) <= with[1] - with[0]).then(|| with[1] - with[0])
+    });
+    median_of_most(waits)
+}
+
+/// What a prompt beside answers waited before its own step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wait {
+    seconds: f64,
+    /// The usual step of these answers.
+    step: f64,
+}
+
+impl Wait {
+    /// `seconds` from the request to the first token, less the step in which it was computed.
+    pub fn new(answers: &[Vec<f64>], seconds: f64) -> Self {
+        let pairs = answers.iter().flat_map(|answer| answer.windows(2));
+        let steps = pairs
+            .map(|pair| pair[1] - pair[0])
+            .filter(|step| *step > 0.0);
+        Self {
+            seconds,
+            step: median(steps.collect()),
+        }
+    }
+}
+
+/// Whole steps that a busy engine takes between hearing of a request and letting it join. A request
+/// comes in the midst of a step, so half a step is no sign of them.
+pub fn intake_steps(waits: &[Wait], overhead: f64) -> u32 {
+    let steps = waits
         .iter()
-        .map(|answer| {
-            let after = answer.windows(2).filter(|pair| pair[1] > asked);
-            after.map(|pair| pair[1] - pair[0]).reduce(f64::max)
-        })
-        .collect();
-    pauses.filter(|pauses| !pauses.is_empty()).map(median)
+        .filter(|wait| wait.step > 0.0)
+        .map(|wait| (wait.seconds - overhead) / wait.step - 0.5);
+    median(steps.collect()).round().max(0.0) as u32
 }
 
 /// What a request takes beyond its step: transfer, parsing, scheduling. It is taken off the times of
@@ -96,29 +145,50 @@ mod tests {
         let mut early = answer(0.0, 0.01, 50);
         early.extend(answer(0.5, 0.1, 10));
         close(step(&[early, answer(0.6, 0.1, 30)]), 0.1);
-        // Pairs of tokens are one step.
+        // Tokens that come in pairs come from one step; one pair among many tokens does not.
         let pairs: Vec<f64> = answer(0.0, 0.1, 8)
             .into_iter()
             .flat_map(|at| [at, at])
             .collect();
         close(step(&[pairs]), 0.1);
+        let mut held_back = answer(0.0, 0.1, 20);
+        held_back[7] = held_back[8];
+        close(step(&[held_back]), 0.1);
+        // What came late at first says nothing of when it was made.
+        let mut late = answer(0.0, 0.1, 30);
+        late[..10].fill(1.0);
+        close(step(&[late.clone()]), 0.1);
+        let silent = vec![0.5];
+        close(step(&[answer(0.0, 0.1, 30), late, silent.clone()]), 0.1);
         let apart = [answer(0.0, 0.1, 5), answer(2.0, 0.1, 5)];
-        for too_few in [&apart[..], &[vec![]], &[answer(0.0, 0.1, 2)]] {
+        for too_few in [&apart[..], &[vec![]], &[answer(0.0, 0.1, 2)], &[silent]] {
             assert_eq!(step(too_few), None, "{too_few:?}");
         }
     }
 
     #[test]
-    fn a_prompt_shows_as_the_longest_pause_after_it_was_sent() {
+    fn a_prompt_shows_as_a_pause_that_ends_with_its_first_token() {
         let mut paused = answer(0.0, 0.1, 5);
         paused.extend(answer(0.9, 0.1, 5));
-        let mut slow_before = answer(0.0, 0.3, 2);
-        slow_before.extend(answer(0.4, 0.1, 1));
-        slow_before.extend(answer(0.9, 0.1, 5));
-        let answers = [paused.clone(), slow_before, paused];
-        close(step_with_prompt(&answers, 0.45), 0.5);
-        assert_eq!(step_with_prompt(&answers, 5.0), None);
+        // Text that waited for the rest of a character is a longer pause, of one answer alone.
+        let mut waited = answer(0.0, 0.1, 5);
+        waited.extend([0.9, 1.6, 1.6, 1.7]);
+        let answers = [paused.clone(), waited, paused.clone()];
+        close(step_with_prompt(&answers, 0.91), 0.5);
+        close(step_with_prompt(&[paused.clone()], 0.89), 0.5);
+        assert_eq!(step_with_prompt(&[paused], 5.0), None);
         assert_eq!(step_with_prompt(&[], 0.0), None);
+    }
+
+    #[test]
+    fn steps_before_a_request_may_join_are_counted() {
+        let answers = [answer(0.0, 0.1, 40)];
+        let waited = |seconds| Wait::new(&answers, seconds);
+        let never = [0.02, 0.05, 0.08].map(waited);
+        assert_eq!(intake_steps(&never, 0.0), 0);
+        let seven = [0.75, 0.81, 0.70].map(waited);
+        assert_eq!(intake_steps(&seven, 0.005), 7);
+        assert_eq!(intake_steps(&[], 0.0), 0);
     }
 
     #[test]

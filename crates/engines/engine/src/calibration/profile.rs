@@ -50,6 +50,7 @@ pub fn profile(facts: &Facts<'_>, fit: &Fit) -> String {
         slots,
         max_step_tokens,
         max_context_tokens,
+        intake_steps,
         resident_bytes,
         block_bytes,
         ..
@@ -104,6 +105,7 @@ overlaps = {overlaps}
 per_sequence = {{ value = {per_sequence:.3}, unit = "us", origin = {method} }}
 per_context_token = {{ value = {per_context_token:.3}, unit = "ns", origin = {method} }}
 attention_per_pair = {{ value = {per_pair:.3}, unit = "ns", origin = {method} }}
+intake = {{ value = {intake_steps}, unit = "steps", origin = {method} }}
 {shared_machine}
 [answers]
 mean = {{ value = {max_context_tokens}, unit = "tokens", origin = "{to_limit}" }}
