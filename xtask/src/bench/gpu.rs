@@ -126,7 +126,7 @@ async fn measure(arguments: &Arguments, clock: Clock, running: &mut Running) -> 
 
     if let Some(rounds) = arguments.calibrate {
         let servers = placements.len();
-        let calibration = sweeps::calibration(&homing, arguments, servers, (&out, rounds))?;
+        let calibration = sweeps::calibration(&homing, arguments, servers, &out, rounds)?;
         running.sweep = Some(calibration);
         let status = running.until_swept().await?;
         running.sweep = None;

@@ -30,12 +30,27 @@ const CLIENTS: usize = 16;
 /// Requests that are not counted: connections, caches of pieces, Python's imports.
 const FIRST_REQUESTS: usize = 64;
 
+const LOADS: [Load; 3] = [Load::new(3300, 8), Load::new(150, 8), Load::new(150, 400)];
+
 /// Words of the prompt and tokens of the answer.
-const LOADS: [(&str, usize, u32); 3] = [
-    ("3,300 words, answers of 8 tokens", 3300, 8),
-    ("150 words, answers of 8 tokens", 150, 8),
-    ("150 words, answers of 400 tokens", 150, 400),
-];
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    words: usize,
+    tokens: u32,
+}
+
+impl Load {
+    const fn new(words: usize, tokens: u32) -> Self {
+        Self { words, tokens }
+    }
+}
+
+/// How often each frontend is asked, and how long.
+#[derive(Clone, Copy, Debug)]
+struct Turns {
+    rounds: usize,
+    length: Duration,
+}
 
 /// One of the frontends: its address and its process.
 struct Measured {
@@ -92,9 +107,16 @@ pub(super) async fn run(model: &Path, rounds: usize, turn: Duration) -> anyhow::
         "ms of the frontend's CPU per request, best turn and median; ratio to dynamo: median over rounds",
     );
     let mut texts = Texts::new()?;
-    for (name, words, tokens) in LOADS {
-        say(name);
-        compare(&frontends, &mut texts, (words, tokens), (rounds, turn)).await?;
+    let turns = Turns {
+        rounds,
+        length: turn,
+    };
+    for load in LOADS {
+        say(&format!(
+            "{} words, answers of {} tokens",
+            load.words, load.tokens
+        ));
+        compare(&frontends, &mut texts, load, turns).await?;
     }
     Ok(())
 }
@@ -102,27 +124,21 @@ pub(super) async fn run(model: &Path, rounds: usize, turn: Duration) -> anyhow::
 async fn compare(
     frontends: &[Measured; 3],
     texts: &mut Texts,
-    (words, tokens): (usize, u32),
-    (rounds, turn): (usize, Duration),
+    load: Load,
+    turns: Turns,
 ) -> anyhow::Result<()> {
     let mut figures = [const { Vec::new() }; 3];
     for frontend in frontends {
-        drive(
-            frontend,
-            texts,
-            (words, tokens),
-            Until::Requests(FIRST_REQUESTS),
-        )
-        .await?;
+        drive(frontend, texts, load, Until::Requests(FIRST_REQUESTS)).await?;
     }
-    for round in 0..rounds {
+    for round in 0..turns.rounds {
         for place in 0..frontends.len() {
             // Nobody is always the first.
             let side = (place + round) % frontends.len();
             let frontend = &frontends[side];
             let before = cpu_of(frontend.process)?;
-            let until = Until::Moment(Instant::now() + turn);
-            let requests = drive(frontend, texts, (words, tokens), until).await?;
+            let until = Until::Moment(Instant::now() + turns.length);
+            let requests = drive(frontend, texts, load, until).await?;
             let spent = cpu_of(frontend.process)? - before;
             figures[side].push(spent.as_secs_f64() * 1e3 / requests as f64);
         }
@@ -151,7 +167,7 @@ enum Until {
 async fn drive(
     frontend: &Measured,
     texts: &mut Texts,
-    (words, tokens): (usize, u32),
+    load: Load,
     until: Until,
 ) -> anyhow::Result<usize> {
     let mut answered = 0;
@@ -167,7 +183,7 @@ async fn drive(
     while !over(answered) {
         let mut wave = JoinSet::new();
         for mut client in clients.drain(..) {
-            let body = texts.request(words, tokens);
+            let body = texts.request(load);
             wave.spawn(async move {
                 let served = client.request(&body).await;
                 (client, served)
@@ -278,11 +294,11 @@ impl Texts {
         })
     }
 
-    fn request(&mut self, words: usize, tokens: u32) -> Vec<u8> {
-        let drawn: Vec<&str> = (0..words)
+    fn request(&mut self, load: Load) -> Vec<u8> {
+        let drawn: Vec<&str> = (0..load.words)
             .map(|_| self.words[self.random.below(self.words.len())].as_str())
             .collect();
-        let body = json!({"model": NAME, "stream": true, "max_tokens": tokens,
+        let body = json!({"model": NAME, "stream": true, "max_tokens": load.tokens,
             "messages": [{"role": "user", "content": drawn.join(" ")}]});
         post("/v1/chat/completions", &body.to_string())
     }

@@ -14,7 +14,7 @@ use contract::{
 use engine::calibration::{self, Facts, Origins, Shape, arrivals};
 use engine::{Drafting, Limits};
 use futures_util::future::try_join_all;
-use preprocess::Specials;
+use preprocess::{Preprocessor, Specials};
 use tasks::Tasks;
 use telemetry::Registry;
 use tokio::sync::Semaphore;
@@ -35,7 +35,7 @@ const TOKENS_BEFORE_PROMPT: usize = 4;
 const PROMPTS: usize = 3;
 /// Servers join within this time, or something is wrong with one.
 const JOIN_PATIENCE: Duration = Duration::from_secs(60);
-/// Tokens below are often special, and few vocabularies end before the last of these.
+/// Tokens below are often special, and most vocabularies have all of these.
 const ORDINARY_TOKENS: Range<TokenId> = 1000..20_000;
 
 /// The text of the profile.
@@ -52,7 +52,9 @@ pub(super) fn profile(args: &CalibrateArgs) -> anyhow::Result<String> {
 async fn measured_profile(args: &CalibrateArgs, tasks: &Tasks) -> anyhow::Result<String> {
     let model = args.model.resolve()?;
     let clock = Clock::start();
-    let joined = join(args, &model, clock, tasks).await?;
+    let preprocessor = model.preprocessor(u32::MAX)?;
+    let vocabulary = preprocessor.tokenizer().vocab_size();
+    let joined = join(args, &model, &preprocessor, clock, tasks).await?;
     let card = joined[0].0.clone();
     let mut limits = limits(&joined, args);
     let seed = uuid::Uuid::new_v4().as_u64_pair().0;
@@ -60,6 +62,7 @@ async fn measured_profile(args: &CalibrateArgs, tasks: &Tasks) -> anyhow::Result
         link,
         clock,
         seed: mix(seed, number, 0),
+        vocabulary,
         prompts: 0,
     };
     let mut servers = Servers {
@@ -106,10 +109,10 @@ type Joined = Vec<(WorkerCard, Arc<dyn WorkerLink>)>;
 async fn join(
     args: &CalibrateArgs,
     model: &ModelPlan,
+    preprocessor: &Preprocessor,
     clock: Clock,
     tasks: &Tasks,
 ) -> anyhow::Result<Joined> {
-    let preprocessor = model.preprocessor(u32::MAX)?;
     let tokenizer = Arc::clone(preprocessor.tokenizer());
     let settings = EngineSettings {
         model: match model.served_name()? {
@@ -294,6 +297,8 @@ struct Server {
     link: Arc<dyn WorkerLink>,
     clock: Clock,
     seed: u64,
+    /// Tokens of its vocabulary.
+    vocabulary: u32,
     /// Prompts that were sent once and will not be sent again.
     prompts: u64,
 }
@@ -332,13 +337,21 @@ impl Server {
 
     /// The first tokens of a sequence. Shapes share them, so that what is cached stays cached.
     fn row(&self, number: u64, length: usize) -> Vec<TokenId> {
-        tokens(mix(self.seed, 0, number), length)
+        self.tokens(mix(self.seed, 0, number), length)
     }
 
     /// Tokens that no cache holds.
     fn fresh(&mut self, length: usize) -> Vec<TokenId> {
         self.prompts += 1;
-        tokens(mix(self.seed, 1, self.prompts), length)
+        self.tokens(mix(self.seed, 1, self.prompts), length)
+    }
+
+    fn tokens(&self, seed: u64, length: usize) -> Vec<TokenId> {
+        let mut random = Random::new(seed);
+        let end = ORDINARY_TOKENS.end.min(self.vocabulary);
+        let start = ORDINARY_TOKENS.start.min(end / 2);
+        let mut token = || start + random.below((end - start) as usize) as TokenId;
+        (0..length).map(|_| token()).collect()
     }
 
     /// When each token of an answer arrived. `begun` gets a permit when some are there.
@@ -359,19 +372,16 @@ impl Server {
                 begun.add_permits(1);
             }
         }
+        // Nobody waits for more of an answer that is over.
+        if let Some(begun) = begun.filter(|_| arrived.len() < TOKENS_BEFORE_PROMPT) {
+            begun.add_permits(1);
+        }
         Ok(arrived)
     }
 
     fn now(&self) -> f64 {
         (self.clock.now() - Moment::ZERO).as_secs_f64()
     }
-}
-
-fn tokens(seed: u64, length: usize) -> Vec<TokenId> {
-    let mut random = Random::new(seed);
-    let Range { start, end } = ORDINARY_TOKENS;
-    let mut token = || start + random.below((end - start) as usize) as TokenId;
-    (0..length).map(|_| token()).collect()
 }
 
 fn request(prompt: &[TokenId], most: u32) -> GenerateRequest {

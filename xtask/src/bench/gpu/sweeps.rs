@@ -59,7 +59,8 @@ pub(super) fn calibration(
     homing: &Path,
     arguments: &Arguments,
     servers: usize,
-    (out, rounds): (&Path, u32),
+    out: &Path,
+    rounds: u32,
 ) -> anyhow::Result<Group> {
     let mut command = Command::new(homing);
     command

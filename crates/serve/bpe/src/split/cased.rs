@@ -6,6 +6,8 @@
 //! first group, the second takes the last character without a case out of it, and if there is
 //! none, the word is the first group alone.
 
+use std::ops::Range;
+
 use super::{contraction, has, number, space};
 use crate::characters::{
     CASELESS, Characters, LETTER, LOWER, MARK, NUMBER, Properties, SPACE, UPPER,
@@ -23,11 +25,11 @@ pub(super) fn words<'a>(
 ) {
     let mut at = 0;
     while let Some((properties, after)) = characters.at(text, at) {
-        let end = match letters(characters, text, (at, after), properties) {
+        let end = match letters(characters, text, at..after, properties) {
             _ if has(properties, NUMBER) => number(characters, text, at, digits).unwrap_or(after),
             Some(end) if contractions => contraction(text, end, true).unwrap_or(end),
             Some(end) => end,
-            None => other(characters, text, (at, after), properties),
+            None => other(characters, text, at..after, properties),
         };
         word(&text[at..end]);
         at = end;
@@ -39,7 +41,10 @@ pub(super) fn words<'a>(
 fn letters(
     characters: &Characters,
     text: &str,
-    (at, after): (usize, usize),
+    Range {
+        start: at,
+        end: after,
+    }: Range<usize>,
     first: Properties,
 ) -> Option<usize> {
     if has(first, NUMBER) {
@@ -98,7 +103,10 @@ impl Groups {
 fn other(
     characters: &Characters,
     text: &str,
-    (at, after): (usize, usize),
+    Range {
+        start: at,
+        end: after,
+    }: Range<usize>,
     first: Properties,
 ) -> usize {
     let follows = || characters.at(text, after);

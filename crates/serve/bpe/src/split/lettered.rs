@@ -1,5 +1,7 @@
 //! Words as runs of letters: GPT-2, and cl100k with its descendants.
 
+use std::ops::Range;
+
 use super::{contraction, has, number, space};
 use crate::characters::{Characters, LETTER, NUMBER, Properties, SPACE};
 
@@ -17,7 +19,7 @@ pub(super) fn words<'a>(
     while let Some((first, after)) = characters.at(text, at) {
         let end = match has(first, NUMBER) {
             true => number(characters, text, at, digits).unwrap_or(after),
-            false => word_end(characters, text, (at, after), first, letters),
+            false => word_end(characters, text, at..after, first, letters),
         };
         word(&text[at..end]);
         at = end;
@@ -29,7 +31,10 @@ pub(super) fn words<'a>(
 fn word_end(
     characters: &Characters,
     text: &str,
-    (at, after): (usize, usize),
+    Range {
+        start: at,
+        end: after,
+    }: Range<usize>,
     first: Properties,
     letters: Properties,
 ) -> usize {
