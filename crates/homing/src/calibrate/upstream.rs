@@ -1,11 +1,10 @@
 //! Servers that run already: steps are brought about by requests, and timed by when tokens arrive.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::{EngineSettings, EngineSpec, Engines, Timing, Tokenize};
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use contract::random::{Random, mix};
 use contract::{
     BlockFormat, Clock, GenerateRequest, HashSeed, Moment, OutputLimits, RequestId, Sampling,
@@ -35,8 +34,13 @@ const TOKENS_BEFORE_PROMPT: usize = 4;
 const PROMPTS: usize = 3;
 /// Servers join within this time, or something is wrong with one.
 const JOIN_PATIENCE: Duration = Duration::from_secs(60);
-/// Tokens below are often special, and most vocabularies have all of these.
-const ORDINARY_TOKENS: Range<TokenId> = 1000..20_000;
+/// What prompts are made of. An engine that returns text goes on in words, which arrive one by one; what
+/// it makes of tokens at random may be held back for long, because it is no text yet.
+const WORDS: [&str; 24] = [
+    " the", " old", " harbour", " was", " quiet", " when", " a", " small", " boat", " came",
+    " home", " with", " bread", ",", " salt", " and", " letters", " from", " many", " people",
+    " who", " wait", " there", ".",
+];
 
 /// The text of the profile.
 pub(super) fn profile(args: &CalibrateArgs) -> anyhow::Result<String> {
@@ -53,7 +57,7 @@ async fn measured_profile(args: &CalibrateArgs, tasks: &Tasks) -> anyhow::Result
     let model = args.model.resolve()?;
     let clock = Clock::start();
     let preprocessor = model.preprocessor(u32::MAX)?;
-    let vocabulary = preprocessor.tokenizer().vocab_size();
+    let words = words(&preprocessor)?;
     let joined = join(args, &model, &preprocessor, clock, tasks).await?;
     let card = joined[0].0.clone();
     let mut limits = limits(&joined, args);
@@ -62,7 +66,7 @@ async fn measured_profile(args: &CalibrateArgs, tasks: &Tasks) -> anyhow::Result
         link,
         clock,
         seed: mix(seed, number, 0),
-        vocabulary,
+        words: Arc::clone(&words),
         prompts: 0,
     };
     let mut servers = Servers {
@@ -101,6 +105,21 @@ async fn measured_profile(args: &CalibrateArgs, tasks: &Tasks) -> anyhow::Result
         },
         &fit,
     ))
+}
+
+/// A word that the vocabulary does not have is left out.
+fn words(preprocessor: &Preprocessor) -> anyhow::Result<Arc<[Vec<TokenId>]>> {
+    let encode = |word| preprocessor.tokenizer().encode(word, Specials::Plain);
+    let mut words = WORDS
+        .into_iter()
+        .map(encode)
+        .collect::<Result<Vec<_>, _>>()?;
+    words.retain(|tokens| !tokens.is_empty());
+    ensure!(
+        !words.is_empty(),
+        "--model-path: the tokenizer knows no word"
+    );
+    Ok(words.into())
 }
 
 type Joined = Vec<(WorkerCard, Arc<dyn WorkerLink>)>;
@@ -297,8 +316,8 @@ struct Server {
     link: Arc<dyn WorkerLink>,
     clock: Clock,
     seed: u64,
-    /// Tokens of its vocabulary.
-    vocabulary: u32,
+    /// The tokens of each of [`WORDS`].
+    words: Arc<[Vec<TokenId>]>,
     /// Prompts that were sent once and will not be sent again.
     prompts: u64,
 }
@@ -348,10 +367,12 @@ impl Server {
 
     fn tokens(&self, seed: u64, length: usize) -> Vec<TokenId> {
         let mut random = Random::new(seed);
-        let end = ORDINARY_TOKENS.end.min(self.vocabulary);
-        let start = ORDINARY_TOKENS.start.min(end / 2);
-        let mut token = || start + random.below((end - start) as usize) as TokenId;
-        (0..length).map(|_| token()).collect()
+        let mut tokens = Vec::with_capacity(length);
+        while tokens.len() < length {
+            tokens.extend(&self.words[random.below(self.words.len())]);
+        }
+        tokens.truncate(length);
+        tokens
     }
 
     /// When each token of an answer arrived. `begun` gets a permit when some are there.
