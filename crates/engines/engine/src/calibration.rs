@@ -255,7 +255,7 @@ impl Sequences {
         for length in lengths {
             let needed = limits.blocks_for(length);
             blocks.push(free.by_ref().take(needed).map(BlockId).collect());
-            requests.push(request(&tokens[..length]));
+            requests.push(request(&tokens[..length], 1));
         }
         Self {
             shape,
@@ -297,7 +297,8 @@ impl Sequences {
     }
 }
 
-fn request(tokens: &[TokenId]) -> GenerateRequest {
+/// Asks for exactly so many tokens after these, whichever they are.
+pub fn request(tokens: &[TokenId], answer: u32) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("calibration"),
         nonce: 0,
@@ -305,8 +306,8 @@ fn request(tokens: &[TokenId]) -> GenerateRequest {
         answered: Arc::default(),
         hash_seed: HashSeed::BASE,
         limits: OutputLimits {
-            max_tokens: 1,
-            min_tokens: 0,
+            max_tokens: answer,
+            min_tokens: answer,
             ignore_eos: true,
             eos_tokens: Arc::default(),
         },

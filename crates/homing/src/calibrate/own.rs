@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicUsize;
 use anyhow::bail;
 use contract::Processors;
 use contract::random::mix;
-use engine::calibration::{self, ExecutorSteps, Facts, Origins, Shape};
-use engine::{Executor as _, Limits};
+use engine::Executor as _;
+use engine::calibration::{self, ExecutorSteps, Facts, Fit, Origins, Shape};
 use futures_util::future::try_join_all;
 use llama::LlamaExecutor;
 
-use super::{Measured, Seconds, Workers, measure, report};
+use super::{Seconds, Workers, measure, report};
 use crate::args::{CalibrateArgs, SpeculationChoice};
 use crate::backend::Llama;
 use crate::plan::LLAMA_BLOCK;
@@ -48,7 +48,26 @@ pub(super) fn profile(args: &CalibrateArgs) -> anyhow::Result<String> {
         taken * 100.0
     ));
     drop(workers);
-    Ok(text(&llama, args, &limits, &measured, taken))
+    let options = &llama.options().model;
+    let about = format!(
+        "{} on a processor, {} worker(s) with {} thread(s) each",
+        llama.model(),
+        args.workers,
+        options.threads
+    );
+    Ok(calibration::profile(
+        &Facts {
+            about: &about,
+            model: llama.model().as_str(),
+            workers: args.workers,
+            device: &format!("CPU ({})", options.isa.as_str()),
+            method: &method(&llama, args, &fit, taken),
+            limits: &limits,
+            shares: &measured.shares,
+            origins: Origins::OWN,
+        },
+        &fit,
+    ))
 }
 
 struct Executors<'a>(Vec<ExecutorSteps<'a, LlamaExecutor, fn() -> Processors>>);
@@ -81,39 +100,14 @@ fn processors() -> Processors {
         .unwrap_or_default()
 }
 
-fn text(
-    llama: &Llama,
-    args: &CalibrateArgs,
-    limits: &Limits,
-    measured: &Measured,
-    taken: f64,
-) -> String {
-    let fit = calibration::fit(&measured.steps);
-    let options = &llama.options().model;
-    let (threads, isa) = (options.threads, options.isa.as_str());
-    let method = format!(
-        "homing calibrate: {} worker(s) at once with {threads} thread(s) each, without the {:.1} % of the processors' time that others had; the constants explain half of the steps within {:.1} %, all within {:.1} %",
+/// How the times were measured.
+fn method(llama: &Llama, args: &CalibrateArgs, fit: &Fit, taken: f64) -> String {
+    format!(
+        "homing calibrate: {} worker(s) at once with {} thread(s) each, without the {:.1} % of the processors' time that others had; the constants explain half of the steps within {:.1} %, all within {:.1} %",
         args.workers,
+        llama.options().model.threads,
         taken * 100.0,
         fit.median_error * 100.0,
         fit.worst_error * 100.0
-    );
-    let about = format!(
-        "{} on a processor, {} worker(s) with {threads} thread(s) each",
-        llama.model(),
-        args.workers
-    );
-    calibration::profile(
-        &Facts {
-            about: &about,
-            model: llama.model().as_str(),
-            workers: args.workers,
-            device: &format!("CPU ({isa})"),
-            method: &method,
-            limits,
-            shares: &measured.shares,
-            origins: Origins::OWN,
-        },
-        &fit,
     )
 }

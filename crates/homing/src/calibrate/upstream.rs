@@ -6,10 +6,7 @@ use std::time::Duration;
 use adapters::{EngineSettings, EngineSpec, Engines, Timing, Tokenize};
 use anyhow::{Context as _, bail, ensure};
 use contract::random::{Random, mix};
-use contract::{
-    BlockFormat, Clock, GenerateRequest, HashSeed, Moment, OutputLimits, RequestId, Sampling,
-    TokenId, WorkerCard,
-};
+use contract::{BlockFormat, Clock, Moment, TokenId, WorkerCard};
 use engine::calibration::{self, Facts, Origins, Shape, arrivals};
 use engine::{Drafting, Limits};
 use futures_util::future::try_join_all;
@@ -382,7 +379,10 @@ impl Server {
         most: u32,
         begun: Option<&Semaphore>,
     ) -> anyhow::Result<Vec<f64>> {
-        let mut stream = self.link.generate(request(prompt, most)).await?;
+        let mut stream = self
+            .link
+            .generate(calibration::request(prompt, most))
+            .await?;
         let mut arrived = Vec::new();
         while let Some(chunk) = stream.next().await {
             let tokens = chunk?.tokens.len();
@@ -402,27 +402,5 @@ impl Server {
 
     fn now(&self) -> f64 {
         (self.clock.now() - Moment::ZERO).as_secs_f64()
-    }
-}
-
-fn request(prompt: &[TokenId], most: u32) -> GenerateRequest {
-    GenerateRequest {
-        id: RequestId::new("calibration"),
-        nonce: 0,
-        prompt: prompt.into(),
-        answered: Arc::default(),
-        hash_seed: HashSeed::BASE,
-        limits: OutputLimits {
-            max_tokens: most,
-            min_tokens: most,
-            ignore_eos: true,
-            eos_tokens: Arc::default(),
-        },
-        sampling: Sampling {
-            temperature: 0.0,
-            ..Sampling::default()
-        },
-        logprobs: None,
-        grammar: None,
     }
 }
