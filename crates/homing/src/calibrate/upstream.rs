@@ -14,6 +14,7 @@ use preprocess::{Preprocessor, Specials};
 use tasks::Tasks;
 use telemetry::Registry;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use transport::{Change, WorkerLink};
 
 use super::{Seconds, Workers, measure, report};
@@ -31,6 +32,8 @@ const TOKENS_BEFORE_PROMPT: usize = 4;
 const PROMPTS: usize = 3;
 /// Servers join within this time, or something is wrong with one.
 const JOIN_PATIENCE: Duration = Duration::from_secs(60);
+/// For the next token of any answer. Filling the cache of a slow server takes minutes.
+const TOKEN_PATIENCE: Duration = Duration::from_secs(600);
 /// What prompts are made of. An engine that returns text goes on in words, which arrive one by one; what
 /// it makes of tokens at random may be held back for long, because it is no text yet.
 const WORDS: [&str; 24] = [
@@ -169,7 +172,7 @@ async fn join(
             }
         }
     };
-    if tokio::time::timeout(JOIN_PATIENCE, all).await.is_err() {
+    if timeout(JOIN_PATIENCE, all).await.is_err() {
         bail!(
             "{} of {} servers could be used ({names}): examine them with `homing doctor`",
             joined.len(),
@@ -379,12 +382,16 @@ impl Server {
         most: u32,
         begun: Option<&Semaphore>,
     ) -> anyhow::Result<Vec<f64>> {
-        let mut stream = self
-            .link
-            .generate(calibration::request(prompt, most))
-            .await?;
+        let silent = || format!("a server sent no token for {TOKEN_PATIENCE:?}");
+        let asked = self.link.generate(calibration::request(prompt, most));
+        let mut stream = timeout(TOKEN_PATIENCE, asked)
+            .await
+            .with_context(silent)??;
         let mut arrived = Vec::new();
-        while let Some(chunk) = stream.next().await {
+        while let Some(chunk) = timeout(TOKEN_PATIENCE, stream.next())
+            .await
+            .with_context(silent)?
+        {
             let tokens = chunk?.tokens.len();
             let had = arrived.len();
             arrived.extend(std::iter::repeat_n(self.now(), tokens));
