@@ -17,6 +17,9 @@ TOOL = {
     },
 }
 QUESTION = [{"role": "user", "content": "What is the weather in Bern?"}]
+LONG = [{"role": "user", "content": "Write a long story about a mountain."}]
+# The client has no parameter for it any more; the API has. A sampled answer could end at any token.
+GREEDY = {"temperature": 0}
 
 
 @pytest.fixture(params=["smollm2", MODEL])
@@ -31,19 +34,19 @@ def asked(model, smol, server):
 
 
 def test_a_message_and_its_usage(asked, model):
-    options = {"model": model, "system": "Be brief. " * 20, "messages": QUESTION}
-    answer = asked.messages.create(max_tokens=12, **options)
+    options = {"model": model, "system": "You tell stories. " * 20, "messages": LONG}
+    answer = asked.messages.create(max_tokens=12, extra_body=GREEDY, **options)
     assert answer.role == "assistant" and answer.content[0].type == "text" and answer.content[0].text
     assert answer.stop_reason == "max_tokens" and answer.usage.output_tokens == 12
     counted = asked.messages.count_tokens(**options).input_tokens
-    again = asked.messages.create(max_tokens=12, **options).usage
+    again = asked.messages.create(max_tokens=12, extra_body=GREEDY, **options).usage
     assert again.input_tokens + again.cache_read_input_tokens == counted
     if model == "smollm2":  # one worker, so it is the one that has the prefix
         assert again.cache_read_input_tokens >= 32
 
 
 def test_events_add_up(asked, model):
-    with asked.messages.stream(model=model, max_tokens=16, messages=QUESTION) as stream:
+    with asked.messages.stream(model=model, max_tokens=16, messages=LONG, extra_body=GREEDY) as stream:
         text = "".join(stream.text_stream)
         final = stream.get_final_message()
     assert text and text == final.content[0].text
@@ -51,7 +54,7 @@ def test_events_add_up(asked, model):
 
 
 def test_a_tool_is_used_and_its_result_read(asked, model):
-    options = {"model": model, "max_tokens": 160, "tools": [TOOL]}
+    options = {"model": model, "max_tokens": 160, "tools": [TOOL], "extra_body": GREEDY}
     choice = {"type": "any", "disable_parallel_tool_use": True}
     first = asked.messages.create(messages=QUESTION, tool_choice=choice, **options)
     assert first.stop_reason == "tool_use"
@@ -72,8 +75,7 @@ def test_a_tool_is_used_and_its_result_read(asked, model):
 
 
 def test_stop_sequences_are_named(asked, model):
-    # The client has no parameter for it any more; the API has.
-    options = {"model": model, "max_tokens": 24, "messages": QUESTION, "extra_body": {"temperature": 0}}
+    options = {"model": model, "max_tokens": 24, "messages": LONG, "extra_body": GREEDY}
     stop = asked.messages.create(**options).content[0].text[5:9]
     answer = asked.messages.create(stop_sequences=[stop], **options)
     assert (answer.stop_reason, answer.stop_sequence) == ("stop_sequence", stop)

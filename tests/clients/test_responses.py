@@ -18,6 +18,9 @@ TOOL = {
     },
 }
 
+# Asked with temperature 0: a sampled answer could end at any token.
+LONG = "Write a long story about a mountain."
+
 
 @pytest.fixture(params=["smollm2", MODEL])
 def model(request):
@@ -31,7 +34,7 @@ def asked(model, smol, server):
 
 def test_a_conversation_by_previous_response_id(asked, model):
     first = asked.responses.create(
-        model=model, input="What is a TLB?", instructions="Be brief.", max_output_tokens=24
+        model=model, input=LONG, instructions="You tell stories.", max_output_tokens=24, temperature=0
     )
     assert first.status == "incomplete" and first.incomplete_details.reason == "max_output_tokens"
     assert first.output_text and first.usage.output_tokens == 24
@@ -49,7 +52,8 @@ def test_a_conversation_by_previous_response_id(asked, model):
 
 
 def test_events_come_in_order_and_add_up(asked, model):
-    events = list(asked.responses.create(model=model, input="What is a TLB?", max_output_tokens=16, stream=True))
+    options = {"model": model, "input": LONG, "max_output_tokens": 16, "temperature": 0}
+    events = list(asked.responses.create(stream=True, **options))
     kinds = [event.type for event in events]
     assert kinds[:4] == [
         "response.created",
@@ -70,7 +74,7 @@ def test_events_come_in_order_and_add_up(asked, model):
 
 
 def test_a_call_and_its_output(asked, model):
-    options = {"model": model, "tools": [TOOL], "max_output_tokens": 120}
+    options = {"model": model, "tools": [TOOL], "max_output_tokens": 120, "temperature": 0}
     first = asked.responses.create(
         input="Weather in Bern?", tool_choice="required", parallel_tool_calls=False, **options
     )
