@@ -39,8 +39,9 @@ type Waiting = Arc<Mutex<HashMap<String, oneshot::Sender<Incoming>>>>;
 /// The listening port.
 #[derive(Debug)]
 pub(crate) struct Responses {
-    port: u16,
-    /// The host that workers connect to; `None` for the address from which we reach them.
+    /// Where we listen.
+    bound: SocketAddr,
+    /// The host that workers connect to, if it is another.
     advertise: Option<String>,
     waiting: Waiting,
 }
@@ -54,7 +55,7 @@ impl Responses {
         tasks: &Tasks,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
-        let port = listener.local_addr()?.port();
+        let bound = listener.local_addr()?;
         let waiting = Waiting::default();
         let acceptor = Acceptor {
             waiting: Arc::clone(&waiting),
@@ -64,7 +65,7 @@ impl Responses {
         };
         tasks.spawn(acceptor.run(listener));
         Ok(Self {
-            port,
+            bound,
             advertise,
             waiting,
         })
@@ -75,9 +76,12 @@ impl Responses {
         let subject = Uuid::new_v4().to_string();
         let (sender, answer) = oneshot::channel();
         self.waiting.lock().insert(subject.clone(), sender);
-        let address = match (&self.advertise, own) {
-            (Some(host), _) => format!("{host}:{}", self.port),
-            (None, own) => SocketAddr::new(own, self.port).to_string(),
+        let port = self.bound.port();
+        let address = match &self.advertise {
+            Some(host) => format!("{host}:{port}"),
+            // On every address, so on the one that this worker is reached from.
+            None if self.bound.ip().is_unspecified() => SocketAddr::new(own, port).to_string(),
+            None => self.bound.to_string(),
         };
         PendingAnswer {
             address,
@@ -176,7 +180,7 @@ mod tests {
 
     /// Connects and sends a header.
     async fn connect(responses: &Responses, header: &str) -> TcpStream {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, responses.port))
+        let mut stream = TcpStream::connect(responses.bound)
             .await
             .expect("it listens");
         let greeting = two_part::encode(header.as_bytes(), b"");
@@ -201,7 +205,7 @@ mod tests {
         let responses = listening.await.unwrap();
         let mut silent = Vec::new();
         for _ in 0..MOST_GREETINGS + 20 {
-            let address = (Ipv4Addr::LOCALHOST, responses.port);
+            let address = responses.bound;
             silent.push(TcpStream::connect(address).await.expect("it listens"));
         }
         let mut expected = responses.expect(own);
@@ -214,6 +218,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn workers_are_told_an_address_on_which_it_listens() {
+        let own = IpAddr::from([10, 0, 0, 7]);
+        for (listen, advertise, host) in [
+            ("0.0.0.0:0", None, "10.0.0.7"),
+            ("127.0.0.1:0", None, "127.0.0.1"),
+            ("127.0.0.1:0", Some("frontend.local"), "frontend.local"),
+        ] {
+            let (registry, tasks) = (telemetry::Registry::new(), Tasks::new());
+            let metrics = Metrics::new(&registry);
+            let advertise = advertise.map(str::to_owned);
+            let listening = Responses::listen(listen.parse().unwrap(), advertise, metrics, &tasks);
+            let responses = listening.await.unwrap();
+            let told = format!("{host}:{}", responses.bound.port());
+            assert_eq!(responses.expect(own).address, told, "{listen}");
+            tasks.finish().await;
+        }
+    }
+
+    #[tokio::test]
     async fn only_a_stream_that_names_a_waiting_request_counts() {
         let (registry, tasks) = (telemetry::Registry::new(), Tasks::new());
         let own = IpAddr::from(Ipv4Addr::LOCALHOST);
@@ -221,7 +244,7 @@ mod tests {
         let listening = Responses::listen((own, 0).into(), None, metrics, &tasks);
         let responses = listening.await.unwrap();
         let mut expected = responses.expect(own);
-        assert_eq!(expected.address, format!("127.0.0.1:{}", responses.port));
+        assert_eq!(expected.address, responses.bound.to_string());
         let refused = [
             greeting("00000000-0000-0000-0000-000000000000", "response"),
             greeting(&expected.subject, "request"),
