@@ -10,14 +10,18 @@ use anyhow::{Context as _, ensure};
 use engine::sim::{PUBLISHED_PROFILE, Profile};
 use lab::{ReplayPlan, Trace, timed};
 
-use crate::args::{ReplayArgs, TraceFormat};
+use crate::args::ReplayArgs;
 use crate::print;
 
 pub(crate) fn replay(args: &ReplayArgs) -> anyhow::Result<()> {
     check_virtual(args.in_virtual_time, "replay")?;
-    let trace = match args.format {
-        TraceFormat::Mooncake => Trace::load(&args.trace)?,
-    };
+    let trace = Trace::load(&args.trace, args.format.into())?;
+    if trace.seems_to_continue() {
+        print::note(format_args!(
+            "note: no turn begins like the turn before it. If rows hold what each turn adds, as aiperf \
+             writes them, use --format aiperf"
+        ));
+    }
     let plan = ReplayPlan {
         trace: Arc::new(trace),
         profile: Profile::find(args.profile.as_deref().unwrap_or(PUBLISHED_PROFILE))?,

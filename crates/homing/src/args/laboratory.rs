@@ -10,7 +10,9 @@ use router::Mode;
 
 pub(super) const REPLAY_EXAMPLES: &str = "\
 Examples:
-  homing replay --virtual --trace mooncake-conversation.jsonl --format mooncake --workers 8 --output out";
+  homing replay --virtual --trace mooncake-conversation.jsonl --format mooncake --workers 8 --output out
+  homing replay --virtual --trace dataset.jsonl --format aiperf --workers 8 --output out
+  homing replay --virtual --trace request-trace.000000.jsonl.gz --format dynamo --workers 8 --output out";
 
 pub(super) const LEARNING_EXAMPLES: &str = "\
 Examples:
@@ -53,7 +55,7 @@ pub(crate) struct ReplayArgs {
     /// Run in virtual time, on simulated workers
     #[arg(long = "virtual")]
     pub(crate) in_virtual_time: bool,
-    /// File with the recorded requests
+    /// File with the recorded requests, compressed with gzip or not
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: PathBuf,
     /// Format of the trace
@@ -90,6 +92,20 @@ pub(crate) struct ReplayArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TraceFormat {
-    /// JSON lines with timestamp, input_length, output_length and hash_ids
+    /// JSON lines with timestamp, input_length, output_length and hash_ids: whole prompts
     Mooncake,
+    /// The same, where a row of a session has what its turn adds (`aiperf synthesize agentic-code`)
+    Aiperf,
+    /// Dynamo's request traces (dynamo.request.trace.v1)
+    Dynamo,
+}
+
+impl From<TraceFormat> for lab::TraceFormat {
+    fn from(format: TraceFormat) -> Self {
+        match format {
+            TraceFormat::Mooncake => Self::Mooncake,
+            TraceFormat::Aiperf => Self::Aiperf,
+            TraceFormat::Dynamo => Self::Dynamo,
+        }
+    }
 }

@@ -53,5 +53,5 @@ pub use contestant::Contestant;
 pub use grid::{Measured, NEVER, Pace, Progress, ReplayPlan, SweepPlan, replay, search, sweep};
 pub use meter::timed;
 pub use setting::{Setting, SettingError};
-pub use trace::{LineFault, Trace, TraceError};
+pub use trace::{LineFault, Trace, TraceError, TraceFormat};
 pub use workload::{Unfit, Workload, WorkloadError, WorkloadFault};

@@ -1,7 +1,7 @@
 //! What is sent next: conversations in a closed loop, or a recorded trace.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use contract::random::mix;
@@ -58,7 +58,7 @@ impl Load {
                 }
                 conversations.driver.ended(tag, ending, now);
             }
-            Self::Recorded(recorded) => recorded.ended(tag, now),
+            Self::Recorded(recorded) => recorded.ended(tag, answer, now),
         }
     }
 
@@ -173,6 +173,9 @@ pub(crate) struct Recorded {
     /// What the trace's clock is divided by.
     speed: f64,
     due: BinaryHeap<Reverse<(Moment, usize)>>,
+    /// What rows that are to come go on from: prompts and answers of those before them. By row,
+    /// and only where prompts go on.
+    histories: HashMap<usize, Vec<TokenId>>,
     content: Content,
     seed: u64,
     block_size: usize,
@@ -192,6 +195,7 @@ impl Recorded {
             trace,
             speed,
             due,
+            histories: HashMap::new(),
             content: Content::new(seed),
             seed,
             block_size: block_size as usize,
@@ -206,8 +210,11 @@ impl Recorded {
         }
         self.due.pop();
         let row = &self.trace.rows[index];
-        let mut prompt = Vec::with_capacity(row.input_tokens);
-        self.trace.prompt(row, &self.content, &mut prompt);
+        let mut prompt = self.histories.remove(&index).unwrap_or_default();
+        self.trace.append(row, &self.content, &mut prompt);
+        if let (true, Some(next)) = (self.trace.continues, row.next) {
+            self.histories.insert(next, prompt.clone());
+        }
         Some(Ask {
             tag: index,
             label: Label {
@@ -230,8 +237,11 @@ impl Recorded {
         })
     }
 
-    fn ended(&mut self, index: usize, now: Moment) {
+    fn ended(&mut self, index: usize, answer: &[TokenId], now: Moment) {
         if let Some(next) = self.trace.rows[index].next {
+            if let Some(history) = self.histories.get_mut(&next) {
+                history.extend_from_slice(answer);
+            }
             let pause = self.trace.rows[next].pause.div_f64(self.speed);
             self.due.push(Reverse((now + pause, next)));
         }

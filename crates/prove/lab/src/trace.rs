@@ -1,30 +1,44 @@
-//! Recorded requests, in Mooncake's format.
+//! Recorded requests, in the formats of others.
 //!
-//! One JSON object a line: `timestamp` in milliseconds, `input_length` and `output_length` in
-//! tokens, and `hash_ids`, which name the prompt's blocks of 512 tokens. Equal ids stand for
-//! equal tokens, so a trace keeps what prompts had in common without their words.
+//! A recorded prompt is a list of block names. Equal names stand for equal tokens, so a trace
+//! keeps what prompts had in common without their words.
 //!
-//! Rows with a `session_id` are the turns of one user. The first is sent at its timestamp, the
-//! others when the answer before them has ended and `delay` milliseconds have passed. Without a
-//! `delay`, the difference of the timestamps is taken: longer than the user really paused,
-//! because a trace does not record how long answers took.
+//! | module | format |
+//! |---|---|
+//! | [`mooncake`] | Mooncake's, and aiperf's, in which a row holds only what a turn adds |
+//! | [`dynamo`] | Dynamo's request traces |
 
-use std::collections::HashMap;
+mod dynamo;
+mod mooncake;
+
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use contract::TokenId;
-use serde::Deserialize;
+use flate2::read::MultiGzDecoder;
 
 use crate::content::Content;
 
-/// Tokens in one of the format's blocks.
-const BLOCK_TOKENS: usize = 512;
+/// What a file of recorded requests looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceFormat {
+    /// Rows with their whole prompts.
+    Mooncake,
+    /// Rows of a session with what each turn adds; what was asked and answered before comes first.
+    Aiperf,
+    /// Dynamo's request traces: `dynamo.request.trace.v1`.
+    Dynamo,
+}
 
 /// A recorded load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     pub(crate) rows: Vec<Row>,
+    /// Tokens of one of the trace's blocks.
+    block_tokens: usize,
+    /// Whether a prompt goes on where the answer before it in its session ended.
+    pub(crate) continues: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +49,10 @@ pub(crate) struct Row {
     pub(crate) pause: Duration,
     /// The next row of its session.
     pub(crate) next: Option<usize>,
+    /// Tokens of its own.
     pub(crate) input_tokens: usize,
+    /// Tokens that come before them: what was asked and answered earlier in its session.
+    pub(crate) history_tokens: usize,
     pub(crate) output_tokens: u32,
     blocks: Box<[u64]>,
 }
@@ -44,19 +61,22 @@ pub(crate) struct Row {
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     #[error("cannot read the trace {}", path.display())]
-    Read {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("line {line} of the trace is not a Mooncake request")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("line {line} of the trace is not a {format}")]
     Parse {
         line: usize,
+        format: &'static str,
         source: serde_json::Error,
     },
     #[error("line {line} of the trace: {fault}")]
     Invalid { line: usize, fault: LineFault },
     #[error("the trace has no requests")]
     Empty,
+    #[error(
+        "the trace has {0} requests, but none with replay metadata (request.replay): they cannot be \
+         replayed"
+    )]
+    NoReplayData(usize),
 }
 
 /// What is wrong with a line of a trace.
@@ -72,70 +92,29 @@ pub enum LineFault {
     },
     #[error("{field} {value} is not a time")]
     NotATime { field: &'static str, value: f64 },
-}
-
-/// A line as it is written.
-#[derive(Debug, Deserialize)]
-struct Line {
-    timestamp: Option<f64>,
-    input_length: usize,
-    output_length: u32,
-    hash_ids: Vec<u64>,
-    session_id: Option<serde_json::Value>,
-    delay: Option<f64>,
+    #[error("its blocks have {found} tokens, those before it {expected}")]
+    BlockSize { found: usize, expected: usize },
+    #[error("blocks of 0 tokens")]
+    NoBlockSize,
 }
 
 impl Trace {
-    pub fn load(path: &Path) -> Result<Self, TraceError> {
-        let text = std::fs::read_to_string(path).map_err(|source| TraceError::Read {
+    /// Reads a file, compressed with gzip or not.
+    pub fn load(path: &Path, format: TraceFormat) -> Result<Self, TraceError> {
+        let text = read(path).map_err(|source| TraceError::Read {
             path: path.to_owned(),
             source,
         })?;
-        Self::parse(&text)
+        Self::parse(&text, format)
     }
 
     /// A trace from the text of its file.
-    pub fn parse(text: &str) -> Result<Self, TraceError> {
-        let mut rows: Vec<Row> = Vec::new();
-        // The last row of each session, and when it was recorded.
-        let mut sessions: HashMap<String, (usize, Option<Duration>)> = HashMap::new();
-        for (number, text) in (1..).zip(text.lines()) {
-            if text.trim().is_empty() {
-                continue;
-            }
-            let line: Line = serde_json::from_str(text).map_err(|source| TraceError::Parse {
-                line: number,
-                source,
-            })?;
-            let invalid = |fault| TraceError::Invalid {
-                line: number,
-                fault,
-            };
-            let recorded = milliseconds("timestamp", line.timestamp).map_err(invalid)?;
-            let delay = milliseconds("delay", line.delay).map_err(invalid)?;
-            let session = line.session_id.as_ref().map(ToString::to_string);
-            let mut row = Row::new(line).map_err(invalid)?;
-            let before = session
-                .as_ref()
-                .and_then(|name| sessions.get(name))
-                .copied();
-            if let Some((before, before_recorded)) = before {
-                let between = recorded.zip(before_recorded);
-                let between = between.map(|(later, earlier)| later.saturating_sub(earlier));
-                row.pause = delay.or(between).unwrap_or_default();
-                rows[before].next = Some(rows.len());
-            } else {
-                row.arrival = Some(recorded.unwrap_or_default());
-            }
-            if let Some(session) = session {
-                sessions.insert(session, (rows.len(), recorded));
-            }
-            rows.push(row);
+    pub fn parse(text: &str, format: TraceFormat) -> Result<Self, TraceError> {
+        match format {
+            TraceFormat::Mooncake => mooncake::parse(text, false),
+            TraceFormat::Aiperf => mooncake::parse(text, true),
+            TraceFormat::Dynamo => dynamo::parse(text),
         }
-        if rows.is_empty() {
-            return Err(TraceError::Empty);
-        }
-        Ok(Self { rows })
     }
 
     /// How many requests it holds.
@@ -151,15 +130,25 @@ impl Trace {
     /// The longest prompt with its answer.
     pub fn longest_tokens(&self) -> usize {
         let lengths = self.rows.iter();
-        let lengths = lengths.map(|row| row.input_tokens + row.output_tokens as usize);
+        let lengths = lengths.map(|row| row.prompt_tokens() + row.output_tokens as usize);
         lengths.max().unwrap_or(0)
     }
 
-    /// Appends a row's prompt.
-    pub(crate) fn prompt(&self, row: &Row, content: &Content, out: &mut Vec<TokenId>) {
+    /// Whether its rows seem to hold what turns add, although they are taken for whole prompts:
+    /// there are sessions, and no turn begins with the same block as the one before it.
+    pub fn seems_to_continue(&self) -> bool {
+        let mut turns = self.rows.iter().filter_map(|row| Some((row, row.next?)));
+        let follows =
+            |(row, next): (&Row, usize)| row.blocks.first() == self.rows[next].blocks.first();
+        let has_turns = turns.clone().next().is_some();
+        !self.continues && has_turns && !turns.any(follows)
+    }
+
+    /// Appends what a row asks.
+    pub(crate) fn append(&self, row: &Row, content: &Content, out: &mut Vec<TokenId>) {
         let mut left = row.input_tokens;
         for &block in &row.blocks {
-            let length = left.min(BLOCK_TOKENS);
+            let length = left.min(self.block_tokens);
             content.block(block, length, out);
             left -= length;
         }
@@ -167,43 +156,30 @@ impl Trace {
 }
 
 impl Row {
-    fn new(line: Line) -> Result<Self, LineFault> {
-        let held = line.hash_ids.len() * BLOCK_TOKENS;
-        if line.input_length == 0 {
-            return Err(LineFault::NoInput);
-        }
-        if held < line.input_length {
-            return Err(LineFault::TooFewIds {
-                ids: line.hash_ids.len(),
-                covered: held,
-                input: line.input_length,
-            });
-        }
-        Ok(Self {
-            arrival: None,
-            pause: Duration::ZERO,
-            next: None,
-            input_tokens: line.input_length,
-            output_tokens: line.output_length.max(1),
-            blocks: line.hash_ids.into(),
-        })
+    pub(crate) fn prompt_tokens(&self) -> usize {
+        self.history_tokens + self.input_tokens
     }
 }
 
-fn milliseconds(field: &'static str, value: Option<f64>) -> Result<Option<Duration>, LineFault> {
-    let Some(value) = value else { return Ok(None) };
-    Duration::try_from_secs_f64(value / 1000.0)
-        .map(Some)
-        .map_err(|_| LineFault::NotATime { field, value })
+/// The text of a file. Gzip begins with two bytes that no text has.
+fn read(path: &Path) -> io::Result<String> {
+    let bytes = std::fs::read(path)?;
+    let mut text = String::new();
+    match bytes.starts_with(&[0x1f, 0x8b]) {
+        true => MultiGzDecoder::new(&bytes[..]).read_to_string(&mut text)?,
+        false => bytes.as_slice().read_to_string(&mut text)?,
+    };
+    Ok(text)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::TraceFormat::{Aiperf, Mooncake};
     use super::*;
 
     fn prompt(trace: &Trace, row: usize) -> Vec<TokenId> {
         let mut out = Vec::new();
-        trace.prompt(&trace.rows[row], &Content::new(1), &mut out);
+        trace.append(&trace.rows[row], &Content::new(1), &mut out);
         out
     }
 
@@ -212,6 +188,7 @@ mod tests {
         let trace = Trace::parse(
             r#"{"timestamp": 0, "input_length": 1100, "output_length": 5, "hash_ids": [0, 1, 2]}
                {"timestamp": 1500, "input_length": 1300, "output_length": 0, "hash_ids": [0, 1, 3]}"#,
+            Mooncake,
         )
         .unwrap();
         let (first, second) = (prompt(&trace, 0), prompt(&trace, 1));
@@ -230,6 +207,7 @@ mod tests {
                {"session_id": 7, "timestamp": 150, "input_length": 5, "output_length": 5, "hash_ids": [9]}
                {"session_id": "a", "timestamp": 900, "input_length": 6, "output_length": 5, "hash_ids": [0]}
                {"session_id": "a", "delay": 50, "input_length": 7, "output_length": 5, "hash_ids": [0]}"#,
+            Mooncake,
         )
         .unwrap();
         let rows = trace.rows.iter();
@@ -267,7 +245,48 @@ mod tests {
                 "line 1 of the trace: timestamp -5 is not a time",
             ),
         ] {
-            assert_eq!(Trace::parse(text).unwrap_err().to_string(), expected);
+            assert_eq!(
+                Trace::parse(text, Mooncake).unwrap_err().to_string(),
+                expected
+            );
         }
+    }
+
+    const TURNS: &str = r#"{"session_id": "a", "timestamp": 5, "input_length": 600, "output_length": 40, "hash_ids": [0, 1]}
+        {"session_id": "a", "delay": 2.5, "input_length": 100, "output_length": 20, "hash_ids": [7]}
+        {"session_id": "b", "timestamp": 9, "input_length": 700, "output_length": 1, "hash_ids": [0]}
+        {"session_id": "a", "delay_ms": 3, "input_length": 10, "output_length": 5}"#;
+
+    #[test]
+    fn rows_that_hold_what_a_turn_adds_follow_what_was_said() {
+        let trace = Trace::parse(TURNS, Aiperf).unwrap();
+        let lengths: Vec<_> = trace.rows.iter().map(Row::prompt_tokens).collect();
+        assert_eq!(lengths, [600, 740, 700, 770]);
+        assert_eq!(trace.longest_tokens(), 775);
+        assert_eq!(prompt(&trace, 1).len(), 100);
+        // What has no name is nobody else's.
+        assert_eq!(prompt(&trace, 0)[..512], prompt(&trace, 2)[..512]);
+        assert_ne!(prompt(&trace, 0)[512..], prompt(&trace, 2)[512..600]);
+        assert!(!trace.seems_to_continue());
+    }
+
+    #[test]
+    fn such_rows_are_noticed_where_whole_prompts_are_expected() {
+        let named = TURNS.replace("\"hash_ids\": [0]", "\"hash_ids\": [0, 3]");
+        assert!(Trace::parse(&named, Mooncake).unwrap().seems_to_continue());
+        let whole = named.replace("\"hash_ids\": [7]", "\"hash_ids\": [0]");
+        assert!(!Trace::parse(&whole, Mooncake).unwrap().seems_to_continue());
+    }
+
+    #[test]
+    fn a_compressed_file_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.jsonl.gz");
+        let file = std::fs::File::create(&path).unwrap();
+        let mut encoder = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+        std::io::Write::write_all(&mut encoder, TURNS.as_bytes()).unwrap();
+        encoder.finish().unwrap();
+        let read = Trace::load(&path, Aiperf).unwrap();
+        assert_eq!(read, Trace::parse(TURNS, Aiperf).unwrap());
     }
 }

@@ -12,7 +12,7 @@ use anyhow::{Context as _, ensure};
 use clap::Parser;
 use engine::sim::{PUBLISHED_PROFILE, Profile};
 use lab::notation::{Levels, duration, levels, speed};
-use lab::{Contestant, ReplayPlan, Setting, SweepPlan, Trace, replay, timed};
+use lab::{Contestant, ReplayPlan, Setting, SweepPlan, Trace, TraceFormat, replay, timed};
 use rivals::table::markdown;
 use stats::headline::Headline;
 use stats::{Objectives, SloSummary, Summary};
@@ -125,7 +125,7 @@ fn conversations(args: &Arguments, setting: Setting) -> Summary {
 
 fn recorded(args: &Arguments, trace: &Path) -> anyhow::Result<Summary> {
     let plan = ReplayPlan {
-        trace: Arc::new(Trace::load(trace)?),
+        trace: Arc::new(Trace::load(trace, TraceFormat::Mooncake)?),
         profile: Profile::find(args.profile.as_deref().unwrap_or(PUBLISHED_PROFILE))?,
         workers: args.workers.unwrap_or(REPLAY_WORKERS),
         modes: contestants(args),

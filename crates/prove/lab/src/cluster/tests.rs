@@ -9,7 +9,7 @@ use router::ModeName;
 use super::*;
 use crate::cell::{CellPlan, run_cell, run_recorded};
 use crate::grid::{NEVER, Pace, ReplayPlan, replay};
-use crate::trace::Trace;
+use crate::trace::{Trace, TraceFormat};
 use crate::workload::Workload;
 use stats::cell_summary::CellSummary;
 use stats::figures::Pool;
@@ -213,7 +213,7 @@ fn a_step_goes_on_faster_once_the_others_are_done() {
     };
     let seconds = |profile: &Profile, lines: &str| {
         let plan = ReplayPlan {
-            trace: Arc::new(Trace::parse(lines).unwrap()),
+            trace: Arc::new(Trace::parse(lines, TraceFormat::Mooncake).unwrap()),
             profile: profile.clone(),
             workers: 2,
             modes: vec!["round-robin".parse().unwrap()],
@@ -280,7 +280,7 @@ fn a_trace_is_replayed_to_its_end() {
         );
     }
     let plan = |speed| ReplayPlan {
-        trace: Arc::new(Trace::parse(&lines).unwrap()),
+        trace: Arc::new(Trace::parse(&lines, TraceFormat::Mooncake).unwrap()),
         profile: profile(),
         workers: 2,
         modes: vec!["round-robin".parse().unwrap(), "kv-blocks".parse().unwrap()],
