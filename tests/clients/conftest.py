@@ -16,17 +16,17 @@ MODEL = "Llama-3.1-70B-Instruct-FP8"
 class Server:
     """A running `homing demo` on a free port."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, verify=True):
         command = [os.environ["HOMING_BIN"], "demo", "--no-load", "--http-port", "0", "--console-port", "0"]
         self.process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
         self.url = None
         for line in self.process.stdout:
-            if match := re.match(r"\s+api\s+(http://\S+)/v1", line):
+            if match := re.match(r"\s+api\s+(https?://\S+)/v1", line):
                 self.url = match[1]
             if "Ctrl-C" in line:
                 break
         assert self.url, "the server printed no address"
-        self.http = httpx.Client(base_url=self.url, timeout=30)
+        self.http = httpx.Client(base_url=self.url, timeout=30, verify=verify)
 
     def client(self, **options):
         options = {"max_retries": 0, "timeout": 60, **options}

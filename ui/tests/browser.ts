@@ -13,7 +13,10 @@ export type Watched = { page: Page; problems: string[] };
 
 /** A page whose console errors and exceptions are collected. */
 export async function open(browser: Browser, address: string, viewport = { width: 1366, height: 768 }): Promise<Watched> {
-  const page = await browser.newPage({ viewport });
+  return watch(await browser.newPage({ viewport }), address);
+}
+
+export async function watch(page: Page, address: string): Promise<Watched> {
   const problems: string[] = [];
   page.on("console", (message) => {
     if (message.type() === "error" || message.type() === "warning") problems.push(message.text());

@@ -40,7 +40,7 @@ function consoleAddress(child: ChildProcess): Promise<string> {
       // Reads to the end even when nobody listens: a full pipe would block the program.
       createInterface(stream).on("line", (line) => {
         said.push(line);
-        const address = /^\s*console\s+(http:\S+)/.exec(line)?.[1];
+        const address = /^\s*console\s+(https?:\S+)/.exec(line)?.[1];
         if (address) {
           clearTimeout(timer);
           resolve(address);

@@ -27,12 +27,12 @@ pub(crate) use self::calibrate::CalibrateArgs;
 pub(crate) use self::cluster::{Discovery, EtcdArgs, EventPlane, FrontendArgs, WorkerArgs};
 pub(crate) use self::dashboards::DashboardsArgs;
 pub(crate) use self::doctor::DoctorArgs;
-pub(crate) use self::laboratory::{LearningArgs, ReplayArgs, TraceFormat};
+pub(crate) use self::laboratory::{LearningArgs, ReplayArgs};
 pub(crate) use self::loadgen::LoadgenArgs;
 pub(crate) use self::observability::ObservabilityArgs;
 pub(crate) use self::shared::{
-    EngineChoice, GeneralArgs, LimitArgs, LlamaArgs, ModelArgs, RoutingArgs, SpeculationChoice,
-    UnknownFieldsChoice,
+    EngineChoice, GeneralArgs, HttpsArgs, LimitArgs, LlamaArgs, ModelArgs, RoutingArgs,
+    SpeculationChoice, UnknownFieldsChoice,
 };
 pub(crate) use self::sweep::{SweepArgs, SweepCommand};
 
@@ -282,6 +282,9 @@ pub(crate) struct DemoArgs {
 
     #[command(flatten)]
     pub(crate) beside: ObservabilityArgs,
+
+    #[command(flatten)]
+    pub(crate) https: HttpsArgs,
 
     #[command(flatten)]
     pub(crate) limits: LimitArgs,

@@ -7,13 +7,14 @@
 mod baseline;
 mod console;
 
-use std::net::SocketAddr;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::console::Console;
 use contract::{Clock, FrontendId};
-use frontend::{FleetCommand, Frontend, FrontendConfig, Listening, ModelParts, Parts};
+use frontend::{FleetCommand, Frontend, FrontendConfig, Listening, ModelParts, Parts, Tls};
 use http_client::{HttpClient, HttpOptions};
 use loadgen::LoadGenerator;
 use router::{Router, RouterConfig};
@@ -27,10 +28,11 @@ use worker::WorkerContext;
 
 use crate::backend::Backend;
 use crate::fleet::Fleet;
+use crate::https::{Https, HttpsFiles};
 use crate::observability::{Observability, Watched};
 use crate::plan::{BackendPlan, ConsolePlan, DemoPlan, LoadPlan, ObservabilityPlan};
 use crate::process::{self, Control, StopSignals};
-use crate::{print, runtime};
+use crate::{https, print, runtime};
 
 /// Commands to the fleet that may wait: they are typed by people.
 const COMMANDS: usize = 16;
@@ -44,10 +46,15 @@ async fn demo(plan: DemoPlan) -> anyhow::Result<()> {
     // From here on a signal reaches the code that waits for one, and stops nothing half-way.
     let signals = StopSignals::listen()?;
     // Bound first: a port that is taken is the first thing to report.
-    let listeners = Listeners {
+    let mut listeners = Listeners {
         api: plan.api.listen().await?,
         console: plan.console_at.listen().await?,
+        inner: None,
     };
+    let https = plan.https.map(HttpsFiles::open).transpose()?;
+    if https.is_some() {
+        listeners.inner = Some(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?);
+    }
     let beside = observability(plan.observability, &plan.console, &listeners).await?;
     let parts = SystemPlan {
         backend: plan.backend,
@@ -59,6 +66,7 @@ async fn demo(plan: DemoPlan) -> anyhow::Result<()> {
     let outside = EdgePlan {
         listeners,
         listening: plan.listening,
+        https,
         load: plan.load,
         console: plan.console,
         grace: plan.grace,
@@ -79,7 +87,7 @@ async fn observability(
         return Ok(None);
     };
     let watched = Watched {
-        api: console::reachable(listeners.api.local_addr()?),
+        api: listeners.inside()?,
         lines: console.lines.clone(),
     };
     Ok(Some(Observability::start(&plan, &watched).await?))
@@ -93,20 +101,26 @@ async fn serve(
     beside: Option<&Observability>,
 ) -> anyhow::Result<()> {
     let system = System::start(plan).await?;
-    system.greet(&outside.listeners, beside)?;
     let EdgePlan {
         listeners,
-        listening,
+        mut listening,
+        https,
         load,
         console,
         grace,
     } = outside;
-    let api = listeners.api.local_addr()?;
+    if let Some(https) = https {
+        listening.tls = Some(https.tls.clone());
+        system.tasks.spawn(https.follow(system.tasks.stop.clone()));
+    }
+    let urls = listeners.urls(listening.tls.as_ref())?;
+    system.greet(&urls, beside);
     let autostart = load.as_ref().is_some_and(|load| load.autostart);
-    let load = load.map(|plan| console::load_generator(plan, &system, api));
+    let inside = listeners.inside()?;
+    let load = load.map(|plan| console::load_generator(plan, &system, inside));
     let load = load.transpose()?;
     let prometheus = beside.and_then(Observability::prometheus_url);
-    let facade = console::facade(console, &system, api, prometheus)?;
+    let facade = console::facade(console, &system, urls.status_page, prometheus)?;
     let running = Running {
         listeners,
         listening,
@@ -121,12 +135,43 @@ async fn serve(
 struct Listeners {
     api: TcpListener,
     console: TcpListener,
+    /// HTTP on loopback where the others speak HTTPS: the load generator and Prometheus need not
+    /// know whom the certificate names.
+    inner: Option<TcpListener>,
+}
+
+/// Where clients find them.
+struct Urls {
+    api: String,
+    console: String,
+    /// What the console's pages refer to.
+    status_page: String,
+}
+
+impl Listeners {
+    /// Where this machine reaches the API over HTTP.
+    fn inside(&self) -> io::Result<SocketAddr> {
+        let listener = self.inner.as_ref().unwrap_or(&self.api);
+        Ok(console::reachable(listener.local_addr()?))
+    }
+
+    fn urls(&self, tls: Option<&Tls>) -> io::Result<Urls> {
+        Ok(Urls {
+            api: https::url(tls, self.api.local_addr()?),
+            console: https::url(tls, self.console.local_addr()?),
+            status_page: {
+                let api = console::reachable(self.api.local_addr()?);
+                format!("{}/", https::url(tls, api))
+            },
+        })
+    }
 }
 
 /// What stands before the system, as planned.
 struct EdgePlan {
     listeners: Listeners,
     listening: Listening,
+    https: Option<Https>,
     load: Option<LoadPlan>,
     console: ConsolePlan,
     grace: Duration,
@@ -227,44 +272,24 @@ impl System {
         self.backend.describe(self.workers)
     }
 
-    fn greet(&self, listeners: &Listeners, beside: Option<&Observability>) -> anyhow::Result<()> {
+    fn greet(&self, urls: &Urls, beside: Option<&Observability>) {
         let model = self.backend.model();
-        let (api, console) = (listeners.api.local_addr()?, listeners.console.local_addr()?);
         print::line(format_args!(
             "Homing {} serves {model} on {}, router {}\n",
             env!("CARGO_PKG_VERSION"),
             self.describe(),
             self.router.mode().name(),
         ));
-        self.print_addresses(api, console, beside);
+        print_addresses(urls, beside);
         if let Some(news) = self.control.news() {
             print::line(format_args!("  {news}"));
         }
         print::line(format_args!(
-            "\nTry:  curl http://{api}/v1/chat/completions -H 'content-type: application/json' \\\n        \
+            "\nTry:  curl {api}/v1/chat/completions -H 'content-type: application/json' \\\n        \
              -d '{{\"model\":\"{model}\",\"messages\":[{{\"role\":\"user\",\"content\":\"What is a TLB?\"}}]}}'\n\n\
-             Ctrl-C stops it."
+             Ctrl-C stops it.",
+            api = urls.api,
         ));
-        Ok(())
-    }
-
-    fn print_addresses(
-        &self,
-        api: SocketAddr,
-        console: SocketAddr,
-        beside: Option<&Observability>,
-    ) {
-        let mut addresses = vec![
-            ("api", format!("http://{api}/v1")),
-            ("console", format!("http://{console}")),
-            ("metrics", format!("http://{api}/metrics")),
-        ];
-        addresses.extend(beside.into_iter().flat_map(Observability::lines));
-        let width = addresses.iter().map(|(name, _)| name.len()).max();
-        let width = width.unwrap_or_default();
-        for (name, address) in addresses {
-            print::line(format_args!("  {name:<width$}  {address}"));
-        }
     }
 
     /// Serves until a signal, then takes the system down: no load, no new requests, running
@@ -299,11 +324,18 @@ impl System {
         }
         // What is not the console's is answered as on the API's port.
         let console = console.service().fallback_service(frontend.service());
-        for (listener, routes) in [
-            (listeners.api, frontend.service()),
-            (listeners.console, console),
-        ] {
-            let listening = listening.clone();
+        let plain = Listening {
+            tls: None,
+            ..listening.clone()
+        };
+        let inner = listeners
+            .inner
+            .map(|inner| (inner, frontend.service(), plain));
+        let outer = [
+            (listeners.api, frontend.service(), listening.clone()),
+            (listeners.console, console, listening),
+        ];
+        for (listener, routes, listening) in outer.into_iter().chain(inner) {
             tasks.spawn(frontend::serve(listener, routes, listening, drain.clone()));
         }
         let stop_workers = CancellationToken::new();
@@ -328,5 +360,19 @@ impl System {
         };
         process::drain(&mut signals, grace, || frontend.in_flight(), finished).await;
         Ok(())
+    }
+}
+
+fn print_addresses(urls: &Urls, beside: Option<&Observability>) {
+    let mut addresses = vec![
+        ("api", format!("{}/v1", urls.api)),
+        ("console", urls.console.clone()),
+        ("metrics", format!("{}/metrics", urls.api)),
+    ];
+    addresses.extend(beside.into_iter().flat_map(Observability::lines));
+    let width = addresses.iter().map(|(name, _)| name.len()).max();
+    let width = width.unwrap_or_default();
+    for (name, address) in addresses {
+        print::line(format_args!("  {name:<width$}  {address}"));
     }
 }

@@ -16,6 +16,7 @@ mod demo;
 mod doctor;
 mod environment;
 mod fleet;
+mod https;
 mod laboratory;
 mod loadgen;
 mod model;
@@ -28,6 +29,7 @@ mod process;
 mod runtime;
 mod simulation;
 mod sweep;
+mod watched_files;
 
 use std::process::ExitCode;
 

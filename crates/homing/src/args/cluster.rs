@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use remote::tls::{Tls, TlsFiles};
 
 use super::shared::ForwardChoice;
-use super::{GeneralArgs, LimitArgs, LlamaArgs, ModelArgs, RoutingArgs, seconds};
+use super::{GeneralArgs, HttpsArgs, LimitArgs, LlamaArgs, ModelArgs, RoutingArgs, seconds};
 
 pub(super) const FRONTEND_EXAMPLES: &str = "\
 Examples:
@@ -136,7 +136,7 @@ pub(crate) struct FrontendArgs {
         help_heading = "Workers"
     )]
     pub(crate) dynamo_listen: SocketAddr,
-    /// Host that Dynamo workers are told to deliver to; by default the one that faces them
+    /// Host that Dynamo workers are told to deliver to; by default that of --dynamo-listen, or the one that faces them
     #[arg(long, value_name = "HOST", help_heading = "Workers")]
     pub(crate) dynamo_advertise: Option<String>,
     /// Where NATS is, for workers that publish their events there
@@ -155,7 +155,9 @@ pub(crate) struct FrontendArgs {
     #[arg(long, help_heading = "Workers")]
     pub(crate) max_context_tokens: Option<u32>,
     #[command(flatten)]
-    pub(crate) tls: TlsArgs,
+    pub(crate) worker_tls: WorkerTlsArgs,
+    #[command(flatten)]
+    pub(crate) https: HttpsArgs,
 
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -281,16 +283,51 @@ pub(crate) struct EtcdArgs {
     pub(crate) etcd_key: Option<PathBuf>,
 }
 
-/// Certificates of the request plane.
+/// Certificates of the request plane, on the frontend's side.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WorkerTlsArgs {
+    /// Who signs the workers' certificates (PEM); with it, both sides must have one
+    #[arg(long, value_name = "FILE", requires_all = ["worker_tls_cert", "worker_tls_key"], help_heading = "Workers")]
+    pub(crate) worker_tls_ca: Option<PathBuf>,
+    /// Certificate that workers are shown (PEM)
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "worker_tls_ca",
+        help_heading = "Workers"
+    )]
+    pub(crate) worker_tls_cert: Option<PathBuf>,
+    /// Its private key (PEM)
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "worker_tls_ca",
+        help_heading = "Workers"
+    )]
+    pub(crate) worker_tls_key: Option<PathBuf>,
+}
+
+impl WorkerTlsArgs {
+    pub(crate) fn read(self) -> anyhow::Result<Option<Tls>> {
+        let sides = TlsArgs {
+            tls_ca: self.worker_tls_ca,
+            tls_cert: self.worker_tls_cert,
+            tls_key: self.worker_tls_key,
+        };
+        sides.read()
+    }
+}
+
+/// Certificates of the request plane, on the worker's side.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TlsArgs {
-    /// Who signs the other side's certificate (PEM); with it, both sides must have one
+    /// Who signs the frontends' certificates (PEM); with it, both sides must have one
     #[arg(long, value_name = "FILE", requires_all = ["tls_cert", "tls_key"], help_heading = "TLS")]
     pub(crate) tls_ca: Option<PathBuf>,
-    /// This side's certificate (PEM)
+    /// Certificate that frontends are shown (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_ca", help_heading = "TLS")]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// This side's private key (PEM)
+    /// Its private key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_ca", help_heading = "TLS")]
     pub(crate) tls_key: Option<PathBuf>,
 }

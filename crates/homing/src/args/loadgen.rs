@@ -12,6 +12,8 @@ use lab::notation::{duration, speed};
 use stats::Objectives;
 use telemetry::catalog::DEFINITIONS;
 
+use super::HttpsArgs;
+
 /// What `--help` says after the options.
 pub(super) fn after_help() -> String {
     let mut text = String::from(
@@ -195,6 +197,8 @@ pub(crate) struct LoadgenArgs {
         help_heading = "Results"
     )]
     pub(crate) console_host: IpAddr,
+    #[command(flatten)]
+    pub(crate) https: HttpsArgs,
 }
 
 /// Default duration of the load without a console.

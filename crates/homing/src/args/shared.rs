@@ -11,6 +11,7 @@ use frontend::{Connections, ForwardMode, Listening, StoreLimits, UnknownFields};
 use router::{BlockWeights, MODES, Mode, ModeName, RouterConfig};
 
 use super::seconds;
+use crate::https::HttpsFiles;
 use crate::open_files;
 
 /// The model that is served.
@@ -287,6 +288,7 @@ impl LimitArgs {
             read_timeout: self.read_timeout,
             idle_timeout: self.idle_timeout,
             visitors,
+            tls: None,
             connections: Connections::new(connections.unwrap_or_else(open_files::connections)),
         }
     }
@@ -297,6 +299,51 @@ fn at_least_one(text: &str) -> anyhow::Result<usize> {
         Ok(0) => bail!("must be at least 1"),
         Ok(number) => Ok(number),
         Err(_) => bail!("expected a whole number"),
+    }
+}
+
+/// HTTPS instead of HTTP.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct HttpsArgs {
+    /// Serve HTTPS with this certificate (PEM, with intermediate certificates after it)
+    ///
+    /// HTTP/2 is negotiated (ALPN). The files are followed: a changed certificate is shown to new
+    /// connections, and answers that are being sent go on.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_key",
+        help_heading = "HTTPS"
+    )]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_cert",
+        help_heading = "HTTPS"
+    )]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Accept only clients with a certificate that one of these authorities signed (PEM)
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_cert",
+        help_heading = "HTTPS"
+    )]
+    pub(crate) tls_client_ca: Option<PathBuf>,
+}
+
+impl HttpsArgs {
+    pub(crate) fn files(&self) -> Option<HttpsFiles> {
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(certificates), Some(key)) => Some(HttpsFiles {
+                certificates: certificates.clone(),
+                key: key.clone(),
+                client_authorities: self.tls_client_ca.clone(),
+            }),
+            _ => None,
+        }
     }
 }
 

@@ -1,18 +1,16 @@
 //! `homing frontend`: the OpenAI-compatible server over workers on other machines.
 
-use std::net::SocketAddr;
-use std::path::Path;
-
 use contract::{Clock, FrontendId};
-use frontend::{Frontend, FrontendConfig, KeyRing, Parts};
+use frontend::{Frontend, FrontendConfig, Listening, Parts};
 use tasks::Tasks;
 use tokio_util::sync::CancellationToken;
 
-use super::keys::KeyFile;
+use super::keys;
 use super::models::{Place, RunningModels};
+use crate::https::HttpsFiles;
 use crate::plan::{FrontendPlan, ServingPlan, draw_id};
 use crate::process::{self, Control, ReloadSignal, StopSignals};
-use crate::{print, runtime};
+use crate::{https, print, runtime};
 
 pub(crate) fn run(plan: FrontendPlan) -> anyhow::Result<()> {
     let log = plan.log.clone();
@@ -29,11 +27,20 @@ async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
     };
     let listener = plan.api.listen().await?;
     let tasks = Tasks::new();
+    let https = plan.https.map(HttpsFiles::open).transpose()?;
+    let listening = Listening {
+        tls: https.as_ref().map(|https| https.tls.clone()),
+        ..plan.listening
+    };
+    if let Some(https) = https {
+        tasks.spawn(https.follow(tasks.stop.clone()));
+    }
     let greeting = Greeting::new(&plan.models);
     let (clock, registry) = (Clock::start(), process::registry());
     let id = FrontendId(draw_id());
+    let keys = plan.api_key_file.map(|path| keys::follow(&path, &tasks));
     let config = FrontendConfig {
-        api_keys: api_keys(plan.api_key_file.as_deref(), &tasks)?,
+        api_keys: keys.transpose()?,
         ..plan.frontend
     };
     let parts = Parts {
@@ -50,12 +57,13 @@ async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
         grace: plan.grace,
     };
     let mut models = RunningModels::start(frontend.clone(), place, plan.models, &tasks).await?;
-    greeting.print(&plan.control, listener.local_addr()?);
+    let api = https::url(listening.tls.as_ref(), listener.local_addr()?);
+    greeting.print(&plan.control, &api);
     let drain = CancellationToken::new();
     tasks.spawn(frontend::serve(
         listener,
         frontend.service(),
-        plan.listening,
+        listening,
         drain.clone(),
     ));
     loop {
@@ -81,17 +89,6 @@ async fn asked_to_reload(signal: Option<&mut ReloadSignal>) {
     }
 }
 
-/// The keys of the file, which is followed from now on.
-fn api_keys(path: Option<&Path>, tasks: &Tasks) -> anyhow::Result<Option<KeyRing>> {
-    let Some(path) = path else {
-        return Ok(None);
-    };
-    let file = KeyFile::open(path)?;
-    let ring = file.ring.clone();
-    tasks.spawn(file.follow(tasks.stop.clone()));
-    Ok(Some(ring))
-}
-
 /// What is printed once it listens.
 struct Greeting {
     /// Name, router mode and workers of each.
@@ -113,7 +110,7 @@ impl Greeting {
         }
     }
 
-    fn print(&self, control: &Control, api: SocketAddr) {
+    fn print(&self, control: &Control, api: &str) {
         let version = env!("CARGO_PKG_VERSION");
         match &self.models[..] {
             [[model, mode, _]] => print::line(format_args!(
@@ -125,7 +122,7 @@ impl Greeting {
             )),
         }
         print::line(format_args!(
-            "  api      http://{api}/v1\n  metrics  http://{api}/metrics"
+            "  api      {api}/v1\n  metrics  {api}/metrics"
         ));
         match &self.models[..] {
             [[_, _, workers]] => print::line(format_args!("  workers  {workers}")),

@@ -34,7 +34,7 @@ pub(super) struct ConsoleSetup {
 pub(super) fn facade(
     plan: ConsolePlan,
     system: &System,
-    api: SocketAddr,
+    status_page: String,
     beside: Option<&str>,
 ) -> anyhow::Result<ConsoleSetup> {
     let ConsolePlan {
@@ -64,7 +64,7 @@ pub(super) fn facade(
             slos,
             access: system.control.access.clone(),
             assets: pages::built(),
-            status_page: format!("http://{}/", reachable(api)),
+            status_page,
             baseline: baseline::prepare(baseline)?,
             dashboards: pages::dashboards(lines.as_ref())?,
             prometheus,

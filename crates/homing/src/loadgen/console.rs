@@ -20,8 +20,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::args::LoadgenArgs;
+use crate::https::HttpsFiles;
 use crate::process::{Control, unix_ms};
-use crate::{pages, print};
+use crate::{https, pages, print};
 
 /// A page that takes nothing for so long is cut off, and will connect again.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -82,8 +83,13 @@ pub(super) async fn serve(
     let listener = TcpListener::bind((args.console_host, port))
         .await
         .with_context(|| format!("cannot listen on port {port} (--console-port)"))?;
-    let address = listener.local_addr()?;
-    print::note(format_args!("console  http://{address}"));
+    let https = args.https.files().map(HttpsFiles::open).transpose()?;
+    let tls = https.as_ref().map(|https| https.tls.clone());
+    let url = https::url(tls.as_ref(), listener.local_addr()?);
+    print::note(format_args!("console  {url}"));
+    if let Some(https) = https {
+        tasks.spawn(https.follow(closing.clone()));
+    }
     let control = Control::new(None, args.console_host.is_loopback());
     if let Some(news) = control.news() {
         print::note(format_args!("{news}"));
@@ -113,6 +119,7 @@ pub(super) async fn serve(
         Listening {
             patience: PATIENCE,
             visitors: Visitors::new(args.console_host.is_loopback(), false, &[]),
+            tls,
             ..Listening::default()
         },
         closing.clone(),

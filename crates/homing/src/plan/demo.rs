@@ -21,6 +21,7 @@ use super::{BackendPlan, EnginePlan};
 use crate::args::{DemoArgs, ObservabilityArgs, StarterChoice};
 use crate::baseline_file;
 use crate::dashboards::lines::{Choice, Lines};
+use crate::https::HttpsFiles;
 use crate::print;
 use crate::process::{Control, Endpoint};
 
@@ -30,6 +31,7 @@ pub(crate) struct DemoPlan {
     pub(crate) console_at: Endpoint,
     pub(crate) control: Control,
     pub(crate) listening: Listening,
+    pub(crate) https: Option<HttpsFiles>,
     pub(crate) backend: BackendPlan,
     /// Workers that may be added while it runs, those at the start included.
     pub(crate) max_workers: u32,
@@ -130,6 +132,7 @@ impl DemoArgs {
             api: endpoint(self.http_port, "--http-port"),
             console_at: endpoint(self.console_port, "--console-port"),
             listening: self.limits.listening(visitors),
+            https: self.https.files(),
             router: self
                 .routing
                 .config(self.seed, BlockFormat::new(backend.block_size))?,

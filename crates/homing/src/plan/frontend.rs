@@ -15,6 +15,7 @@ use router::RouterConfig;
 use super::{ModelPlan, WorkerSources};
 use crate::args::{FrontendArgs, UnknownFieldsChoice};
 use crate::config::{self, ModelSettings};
+use crate::https::HttpsFiles;
 use crate::process::{Control, Endpoint};
 
 pub(crate) struct FrontendPlan {
@@ -22,6 +23,7 @@ pub(crate) struct FrontendPlan {
     pub(crate) api: Endpoint,
     pub(crate) control: Control,
     pub(crate) listening: Listening,
+    pub(crate) https: Option<HttpsFiles>,
     pub(crate) models: Vec<ServingPlan>,
     /// Without the keys, which are followed from `api_key_file`.
     pub(crate) frontend: FrontendConfig,
@@ -126,6 +128,7 @@ impl FrontendArgs {
             },
             control,
             listening: self.limits.listening(visitors),
+            https: self.https.files(),
             models,
             frontend,
             api_key_file: self.api_key_file,

@@ -97,7 +97,7 @@ impl FrontendArgs {
                     service: service
                         .context("--discovery kubernetes needs --kubernetes-service")?,
                     namespace: self.kubernetes_namespace.clone(),
-                    tls: self.tls.tls_ca.is_some(),
+                    tls: self.worker_tls.worker_tls_ca.is_some(),
                 }))?
             }
             Discovery::DynamoEtcd => self.dynamo(DynamoRegistry::Etcd(self.etcd.read()?)),
@@ -118,7 +118,7 @@ impl FrontendArgs {
             found,
             cluster: self.cluster.clone(),
             nats: self.nats.clone(),
-            tls: self.tls.read()?,
+            tls: self.worker_tls.clone().read()?,
         }))
     }
 

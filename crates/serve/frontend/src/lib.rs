@@ -84,7 +84,7 @@ pub use crate::control::random_token;
 pub use crate::fleet_command::{FleetCommand, FleetError};
 pub use crate::forward::{ForwardMode, ForwardPolicy};
 pub use crate::keys::{ApiKeys, KeyFileError, KeyRing};
-pub use crate::listen::{Connections, Listening, serve};
+pub use crate::listen::{Connections, Listening, Tls, TlsError, TlsPem, serve};
 pub use crate::model::ModelParts;
 
 use crate::admission::Admission;

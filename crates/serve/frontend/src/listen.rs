@@ -14,6 +14,7 @@
 //! | `wire` | the socket: reports bytes to the pulse, closes gracefully |
 //! | `visit` | one request: under a known name, its body in time |
 //! | `arriving` | a request's body, which must keep coming |
+//! | `tls` | HTTPS: certificates, handshakes |
 //!
 //! # Guarantees
 //!
@@ -26,6 +27,7 @@
 mod arriving;
 mod crowd;
 mod pulse;
+mod tls;
 mod visit;
 mod wire;
 
@@ -51,6 +53,7 @@ pub(crate) use self::arriving::BodyError;
 pub use self::crowd::Connections;
 use self::crowd::{ConnectionSlot, Rank};
 use self::pulse::{Pulse, Timeouts};
+pub use self::tls::{Tls, TlsError, TlsPem};
 use self::visit::Visit;
 use self::wire::Wire;
 use crate::slow_reader::ImpatientIo;
@@ -81,6 +84,8 @@ pub struct Listening {
     /// How long a connection may stay without a request.
     pub idle_timeout: Duration,
     pub visitors: Visitors,
+    /// If set, HTTPS is spoken, and HTTP is not.
+    pub tls: Option<Tls>,
     /// Shared by all listeners of a process.
     pub connections: Connections,
 }
@@ -93,6 +98,7 @@ impl Default for Listening {
             // More than the minute that reverse proxies keep a connection for.
             idle_timeout: Duration::from_secs(120),
             visitors: Visitors::anybody(),
+            tls: None,
             connections: Connections::new(1024),
         }
     }
@@ -195,14 +201,36 @@ impl Hall {
         };
         let pulse = Pulse::new(timeouts, self.drain.clone());
         let seen = listening.connections.watch(place.rank(), &pulse);
+        match &listening.tls {
+            None => self.exchange(stream, &pulse, place).await,
+            Some(tls) => {
+                let accepted = tokio::select! {
+                    accepted = tls.accept(stream) => accepted,
+                    reason = pulse.overdue() => return debug!(reason, "no handshake"),
+                    () = self.drain.cancelled() => return,
+                };
+                match accepted {
+                    Ok(stream) => self.exchange(stream, &pulse, place).await,
+                    Err(error) => debug!(%error, "handshake failed"),
+                }
+            }
+        }
+        drop(seen);
+    }
+
+    /// Requests and answers, once bytes can be exchanged.
+    async fn exchange<T>(&self, stream: T, pulse: &Arc<Pulse>, place: ConnectionSlot)
+    where
+        T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         let visit = Visit {
             routes: self.routes.clone(),
-            visitors: listening.visitors.clone(),
+            visitors: self.listening.visitors.clone(),
             rank: place.rank(),
-            pulse: Arc::clone(&pulse),
+            pulse: Arc::clone(pulse),
         };
-        let stream = ImpatientIo::new(stream, listening.patience);
-        let wire = Wire::new(stream, Arc::clone(&pulse), place);
+        let stream = ImpatientIo::new(stream, self.listening.patience);
+        let wire = Wire::new(stream, Arc::clone(pulse), place);
         let connection = self
             .builder
             .serve_connection_with_upgrades(TokioIo::new(wire), visit);
@@ -221,6 +249,5 @@ impl Hall {
         if let Err(error) = ended {
             debug!(error, "connection failed");
         }
-        drop(seen);
     }
 }

@@ -1,5 +1,7 @@
 //! Clients that dawdle, over pipes, in virtual time.
 
+mod https;
+
 use std::convert::Infallible;
 
 use axum::body::Body;
