@@ -220,6 +220,7 @@ async fn http_on_the_port_is_told_and_silence_is_hung_up_on() {
     let mut held = Vec::new();
     for _ in 0..20 {
         held.push(house.connect().await);
+        sleep(Duration::from_secs(2)).await;
     }
     let connector = connector(&authority, None, &[]);
     let mut late = connect(&house, &connector).await.unwrap();
