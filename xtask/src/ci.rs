@@ -11,6 +11,7 @@ mod demo;
 mod deploy;
 mod dynamo;
 mod engines;
+mod epp;
 mod exposition;
 mod hosts;
 mod http;
@@ -68,6 +69,7 @@ enum Step {
     Dashboards,
     Browser,
     Clients,
+    Epp,
     Vocabularies,
     Model,
     Dynamo,
@@ -185,6 +187,7 @@ impl Step {
             Self::Dashboards => "dashboards",
             Self::Browser => "browser",
             Self::Clients => "clients",
+            Self::Epp => "epp",
             Self::Vocabularies => "vocabularies",
             Self::Model => "model",
             Self::Dynamo => "dynamo",
@@ -209,6 +212,7 @@ impl Step {
             Self::Dashboards => "dashboards and rules, every query against a live Prometheus",
             Self::Browser => "the web console in Chromium, before a live demo",
             Self::Clients => "third-party clients against a live server",
+            Self::Epp => "a genuine Envoy whose endpoints our picker picks",
             Self::Vocabularies => "tokens of genuine vocabularies, fetched, against the library's",
             Self::Model => "SmolLM2, fetched, against transformers and through the whole system",
             Self::Dynamo => "genuine Dynamo workers behind our links",
@@ -226,6 +230,7 @@ impl Step {
             Self::Metrics => &[Tool::Prometheus],
             Self::Dashboards => &[Tool::Prometheus, Tool::Node],
             Self::Clients => &[Tool::Python],
+            Self::Epp => &[Tool::Python],
             Self::Vocabularies => &[Tool::Node],
             Self::Model => &[Tool::Python],
             Self::Dynamo => &[Tool::Python, Tool::Etcd],
@@ -263,6 +268,7 @@ impl Step {
             Self::Dashboards => dashboards::check()?,
             Self::Browser => ui::browse()?,
             Self::Clients => clients::check()?,
+            Self::Epp => epp::check()?,
             Self::Vocabularies => vocabularies::check()?,
             Self::Model => model::check()?,
             Self::Dynamo => dynamo::check()?,
@@ -384,6 +390,7 @@ mod tests {
             | Step::Dashboards
             | Step::Browser
             | Step::Clients
+            | Step::Epp
             | Step::Vocabularies
             | Step::Model
             | Step::Dynamo

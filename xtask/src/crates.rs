@@ -64,6 +64,11 @@ const GROUPS: [Group; 6] = [
                 3,
                 "the HTTP service: admit, prepare, route, dispatch, stream",
             ),
+            of(
+                "epp",
+                4,
+                "the endpoint picker of a gateway, over Envoy's external processing",
+            ),
         ],
     },
     Group {

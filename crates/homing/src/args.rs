@@ -8,6 +8,7 @@ mod calibrate;
 mod cluster;
 mod dashboards;
 mod doctor;
+mod epp;
 mod laboratory;
 mod loadgen;
 mod observability;
@@ -24,9 +25,12 @@ use console::Slos;
 use stats::Objectives;
 
 pub(crate) use self::calibrate::CalibrateArgs;
-pub(crate) use self::cluster::{Discovery, EtcdArgs, EventPlane, FrontendArgs, WorkerArgs};
+pub(crate) use self::cluster::{
+    BlockArgs, Discovery, EtcdArgs, EventPlane, FrontendArgs, UpstreamArgs, WorkerArgs,
+};
 pub(crate) use self::dashboards::DashboardsArgs;
 pub(crate) use self::doctor::DoctorArgs;
+pub(crate) use self::epp::EppArgs;
 pub(crate) use self::laboratory::{LearningArgs, ReplayArgs};
 pub(crate) use self::loadgen::LoadgenArgs;
 pub(crate) use self::observability::ObservabilityArgs;
@@ -64,6 +68,12 @@ pub(crate) enum Command {
     /// requests to another worker when theirs fails. Several frontends may share the same workers.
     #[command(after_help = cluster::FRONTEND_EXAMPLES, args_override_self = true)]
     Frontend(Box<FrontendArgs>),
+    /// Pick endpoints for a gateway (Gateway API Inference Extension, Envoy ext_proc)
+    ///
+    /// Tells Envoy, or a gateway built on it, to which inference server each request is to go, by KV cache
+    /// and load. Requests and answers go through the gateway, never through this process's own clients.
+    #[command(after_help = epp::EXAMPLES, args_override_self = true)]
+    Epp(Box<EppArgs>),
     /// Run one worker that serves frontends on other machines
     #[command(after_help = cluster::WORKER_EXAMPLES, args_override_self = true)]
     Worker(Box<WorkerArgs>),
@@ -138,6 +148,9 @@ pub(crate) enum ConfigCommand {
     /// The same for `frontend`
     #[command(args_override_self = true)]
     ShowFrontend(Box<FrontendArgs>),
+    /// The same for `epp`
+    #[command(args_override_self = true)]
+    ShowEpp(Box<EppArgs>),
     /// The same for `worker`
     #[command(args_override_self = true)]
     ShowWorker(Box<WorkerArgs>),

@@ -79,9 +79,10 @@ pub(crate) fn layered_arguments(arguments: Vec<OsString>) -> anyhow::Result<Vec<
 fn settings_command(arguments: &[OsString]) -> Option<(Command, usize)> {
     let word = |index: usize| arguments.get(index).and_then(|word| word.to_str());
     let (name, depth) = match (word(1), word(2)) {
-        (Some(name @ ("demo" | "frontend" | "worker")), _) => (name, 2),
+        (Some(name @ ("demo" | "frontend" | "epp" | "worker")), _) => (name, 2),
         (Some("config"), Some("show")) => ("demo", 3),
         (Some("config"), Some("show-frontend")) => ("frontend", 3),
+        (Some("config"), Some("show-epp")) => ("epp", 3),
         (Some("config"), Some("show-worker")) => ("worker", 3),
         _ => return None,
     };

@@ -14,6 +14,7 @@ mod config;
 mod dashboards;
 mod demo;
 mod doctor;
+mod endpoints_file;
 mod environment;
 mod fleet;
 mod https;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Dashboards(args) => dashboards::run(&args),
         Command::Doctor(args) => return doctor::run(args),
         Command::Frontend(args) => args.resolve().and_then(cluster::frontend::run),
+        Command::Epp(args) => args.resolve().and_then(cluster::epp::run),
         Command::Worker(args) => args.resolve().and_then(cluster::worker::run),
         Command::Model { command } => model::run(&command),
         Command::Calibrate(args) => calibrate::run(&args),
@@ -67,6 +69,7 @@ fn shown(command: &ConfigCommand) -> anyhow::Result<()> {
     match command {
         ConfigCommand::Show(args) => args.routing.mode().map(|_| ()),
         ConfigCommand::ShowFrontend(args) => args.routing.mode().map(|_| ()),
+        ConfigCommand::ShowEpp(args) => args.routing.mode().map(|_| ()),
         ConfigCommand::ShowWorker(_) => Ok(()),
     }
 }

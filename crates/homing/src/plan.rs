@@ -6,6 +6,7 @@
 
 mod backend;
 mod demo;
+mod epp;
 mod etcd;
 mod frontend;
 mod sources;
@@ -15,6 +16,7 @@ pub(crate) use self::backend::{
     BackendPlan, DraftPlan, EnginePlan, LLAMA_BLOCK, LlamaPlan, ModelPlan, SimulationPlan,
 };
 pub(crate) use self::demo::{BaselinePlan, ConsolePlan, DemoPlan, LoadPlan, ObservabilityPlan};
+pub(crate) use self::epp::EppPlan;
 pub(crate) use self::etcd::EtcdPlan;
 pub(crate) use self::frontend::{FrontendPlan, Served, ServingPlan, listed_models};
 pub(crate) use self::sources::{

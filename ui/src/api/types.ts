@@ -406,7 +406,7 @@ export type TurnNumberFigures = {
 /** Whether a turn had a history to be cached. */
 export type TurnType = "initial" | "followup";
 
-export type WhyNot = "draining" | "tried" | "no-adapter" | "short-context" | "full" | "unsound";
+export type WhyNot = "draining" | "tried" | "no-adapter" | "short-context" | "not-offered" | "full" | "unsound";
 
 /** What the last minute saw. Latencies are milliseconds. */
 export type WindowFigures = {

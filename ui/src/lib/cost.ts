@@ -61,6 +61,7 @@ const WHY_NOT: Record<WhyNot, string> = {
   tried: "already failed this request",
   "no-adapter": "has not loaded the adapter",
   "short-context": "has too short a context",
+  "not-offered": "is not offered by the proxy",
   full: "has no free slot",
   unsound: "failed recently and is being tested",
 };

@@ -75,24 +75,8 @@ pub(crate) struct FrontendArgs {
         help_heading = "Workers"
     )]
     pub(crate) workers: Vec<String>,
-    /// A server of another inference engine, beside any workers; may be given repeatedly
-    ///
-    /// KIND is vllm, sglang, trtllm or openai, URL its OpenAI-compatible server. Options after
-    /// commas: events=tcp://HOST:PORT and replay=tcp://HOST:PORT where it publishes its cache,
-    /// slots=N, blocks=N, name=NAME, model=NAME. It needs --model-path, --model-name and
-    /// --kv-cache-block-size as the engine has them.
-    #[arg(
-        long = "upstream",
-        alias = "engine",
-        value_name = "KIND=URL[,OPTION=VALUE]",
-        help_heading = "Workers"
-    )]
-    pub(crate) upstreams: Vec<EngineSpec>,
-    /// An adapter (LoRA) of the model that these servers serve under this name; may be given repeatedly
-    ///
-    /// Requests for it go to servers that have it loaded, and their cache is kept apart.
-    #[arg(long = "adapter", value_name = "NAME", help_heading = "Workers")]
-    pub(crate) adapters: Vec<String>,
+    #[command(flatten)]
+    pub(crate) upstream: UpstreamArgs,
     /// When requests go to such a server as they came, and it writes the answer: auto, always, never
     ///
     /// auto: where a request needs what the server has and Homing does not do over tokens: tools,
@@ -101,19 +85,6 @@ pub(crate) struct FrontendArgs {
     /// docs/forwarding.md
     #[arg(long, value_enum, default_value_t = ForwardChoice::Auto, value_name = "WHEN", hide_possible_values = true, help_heading = "Workers")]
     pub(crate) forward: ForwardChoice,
-    /// Environment variable with the API key that these servers ask for
-    #[arg(
-        long,
-        alias = "engine-api-key-env",
-        value_name = "NAME",
-        help_heading = "Workers"
-    )]
-    pub(crate) upstream_api_key_env: Option<String>,
-    /// Such a server that takes connections but says nothing for so long has failed, in seconds
-    ///
-    /// One that refuses connections or reports that it is unhealthy is removed after six seconds.
-    #[arg(long, default_value = "120", value_parser = seconds, value_name = "SECONDS", help_heading = "Faults")]
-    pub(crate) upstream_silence_timeout: Duration,
     #[command(flatten, next_help_heading = "Workers")]
     pub(crate) etcd: EtcdArgs,
     /// Headless Service that selects the workers' pods, with their port named grpc (kubernetes)
@@ -145,15 +116,8 @@ pub(crate) struct FrontendArgs {
     /// Separates several clusters that share an etcd or a NATS
     #[arg(long, default_value = "default", help_heading = "Workers")]
     pub(crate) cluster: String,
-    /// Tokens per KV block, as the workers have it; by default the default profile's
-    #[arg(long, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(crate) kv_cache_block_size: Option<u32>,
-    /// Tokens after a block that its name covers as well: 1 where workers speculate with EAGLE
-    #[arg(long, default_value_t = 0, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(0..=1))]
-    pub(crate) kv_hash_lookahead: u32,
-    /// Longest prompt plus answer; by default the default profile's
-    #[arg(long, help_heading = "Workers")]
-    pub(crate) max_context_tokens: Option<u32>,
+    #[command(flatten)]
+    pub(crate) blocks: BlockArgs,
     #[command(flatten)]
     pub(crate) worker_tls: WorkerTlsArgs,
     #[command(flatten)]
@@ -182,6 +146,62 @@ pub(crate) struct FrontendArgs {
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) general: GeneralArgs,
+}
+
+/// Servers of other inference engines.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct UpstreamArgs {
+    /// A server of another inference engine, beside any workers; may be given repeatedly
+    ///
+    /// KIND is vllm, sglang, trtllm or openai, URL its OpenAI-compatible server. Options after
+    /// commas: events=tcp://HOST:PORT and replay=tcp://HOST:PORT where it publishes its cache,
+    /// slots=N, blocks=N, name=NAME, model=NAME. It needs --model-path, --model-name and
+    /// --kv-cache-block-size as the engine has them.
+    #[arg(
+        long = "upstream",
+        alias = "engine",
+        value_name = "KIND=URL[,OPTION=VALUE]",
+        help_heading = "Workers"
+    )]
+    pub(crate) upstreams: Vec<EngineSpec>,
+    /// File with more of them, one KIND=URL[,OPTION=VALUE] a line, followed while the server runs
+    ///
+    /// Empty lines and lines that begin with # are left out. A server whose line is added joins, one whose
+    /// line is removed leaves. A file that cannot be read or has an error changes nothing.
+    #[arg(long, value_name = "FILE", help_heading = "Workers")]
+    pub(crate) endpoints_file: Option<PathBuf>,
+    /// An adapter (LoRA) of the model that these servers serve under this name; may be given repeatedly
+    ///
+    /// Requests for it go to servers that have it loaded, and their cache is kept apart.
+    #[arg(long = "adapter", value_name = "NAME", help_heading = "Workers")]
+    pub(crate) adapters: Vec<String>,
+    /// Environment variable with the API key that these servers ask for
+    #[arg(
+        long,
+        alias = "engine-api-key-env",
+        value_name = "NAME",
+        help_heading = "Workers"
+    )]
+    pub(crate) upstream_api_key_env: Option<String>,
+    /// Such a server that takes connections but says nothing for so long has failed, in seconds
+    ///
+    /// One that refuses connections or reports that it is unhealthy is removed after six seconds.
+    #[arg(long, default_value = "120", value_parser = seconds, value_name = "SECONDS", help_heading = "Faults")]
+    pub(crate) upstream_silence_timeout: Duration,
+}
+
+/// How prompts become blocks, and how long they may be.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BlockArgs {
+    /// Tokens per KV block, as the workers have it; by default the default profile's
+    #[arg(long, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) kv_cache_block_size: Option<u32>,
+    /// Tokens after a block that its name covers as well: 1 where workers speculate with EAGLE
+    #[arg(long, default_value_t = 0, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(0..=1))]
+    pub(crate) kv_hash_lookahead: u32,
+    /// Longest prompt plus answer; by default the default profile's
+    #[arg(long, help_heading = "Workers")]
+    pub(crate) max_context_tokens: Option<u32>,
 }
 
 /// Options of a worker.

@@ -11,6 +11,7 @@ use remote::discovery;
 use remote::registration::Expected;
 use tasks::Tasks;
 use telemetry::Registry;
+use tokio::sync::watch;
 use transport::Roster;
 
 use crate::plan::{
@@ -109,13 +110,18 @@ fn start_upstreams(upstreams: Upstreams, place: &JoinTarget, tasks: &Tasks) -> a
             ..Timing::default()
         },
     };
-    Engines::start(
-        upstreams.specs,
-        &settings,
-        &place.roster,
-        &place.registry,
-        tasks,
-    )
-    .context("--upstream")?;
+    let JoinTarget {
+        roster, registry, ..
+    } = place;
+    let Some(file) = upstreams.file else {
+        let started = Engines::start(upstreams.specs, &settings, roster, registry, tasks);
+        started.context("--upstream")?;
+        return Ok(());
+    };
+    let listed = [&upstreams.specs[..], file.specs()].concat();
+    let (lists, receiver) = watch::channel(listed);
+    let following = Engines::follow(receiver, &settings, roster, registry, tasks);
+    following.context("--endpoints-file")?;
+    tasks.spawn(file.follow(upstreams.specs, lists, tasks.stop.clone()));
     Ok(())
 }

@@ -31,6 +31,7 @@ fn demo(arguments: Vec<OsString>) -> DemoArgs {
     match Cli::try_parse_from(arguments).unwrap().command {
         crate::args::Command::Demo(args) => *args,
         crate::args::Command::Learning(_)
+        | crate::args::Command::Epp(_)
         | crate::args::Command::Frontend(_)
         | crate::args::Command::Worker(_)
         | crate::args::Command::Model { .. }
@@ -116,13 +117,13 @@ fn models_have_options_of_their_own_over_the_shared_ones() {
         panic!("{} models", found.len());
     };
     assert_eq!(a.args.model.model_name.as_deref(), Some("a"));
-    assert_eq!(a.args.upstreams.len(), 2);
-    assert_eq!(a.args.adapters, ["sql"]);
-    assert_eq!(a.args.max_context_tokens, Some(100));
+    assert_eq!(a.args.upstream.upstreams.len(), 2);
+    assert_eq!(a.args.upstream.adapters, ["sql"]);
+    assert_eq!(a.args.blocks.max_context_tokens, Some(100));
     assert_eq!(a.args.routing.queue_limit, 7, "typed");
     assert_eq!(b.args.workers, ["http://h:3"]);
-    assert_eq!(b.args.upstreams.len(), 0);
-    assert_eq!(b.args.max_context_tokens, Some(50));
+    assert_eq!(b.args.upstream.upstreams.len(), 0);
+    assert_eq!(b.args.blocks.max_context_tokens, Some(50));
     assert_ne!(a.words, b.words);
 }
 
@@ -231,12 +232,13 @@ fn the_reference_is_fresh() {
         "# Configuration\n\n\
          Generated from the command line's definitions by `cargo xtask codegen`.\n\n\
          Sources, strongest first: command line, environment, configuration file (`--config FILE`, TOML,\n\
-         one `name = value` per option), default. `homing config show` (`show-frontend`, `show-worker`)\n\
-         prints what is in force and where each value comes from.\n",
+         one `name = value` per option), default. `homing config show` (`show-frontend`, `show-epp`,\n\
+         `show-worker`) prints what is in force and where each value comes from.\n",
     );
     for (title, name) in [
         ("homing demo", "demo"),
         ("homing frontend", "frontend"),
+        ("homing epp", "epp"),
         ("homing worker", "worker"),
     ] {
         write!(page, "\n# `{title}`\n").unwrap();

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use adapters::EngineKind;
 use anyhow::{Context as _, ensure};
 use contract::{BlockFormat, Hashing, ModelName, Visitors};
 use engine::sim::{PUBLISHED_PROFILE, Profile};
@@ -13,7 +14,9 @@ use frontend::{FaultLimits, ForwardPolicy, FrontendConfig, Listening};
 use router::RouterConfig;
 
 use super::{ModelPlan, WorkerSources};
-use crate::args::{FrontendArgs, UnknownFieldsChoice};
+use crate::args::{
+    BlockArgs, FrontendArgs, ModelArgs, RoutingArgs, UnknownFieldsChoice, UpstreamArgs,
+};
 use crate::config::{self, ModelSettings};
 use crate::https::HttpsFiles;
 use crate::process::{Control, Endpoint};
@@ -84,11 +87,11 @@ impl FrontendArgs {
             true => vec![self.serving()?],
             false => {
                 ensure!(
-                    self.upstreams.is_empty()
+                    self.upstream.is_empty()
                         && self.workers.is_empty()
-                        && self.adapters.is_empty(),
-                    "--upstream, --workers and --adapter belong to single models: write them under \
-                     [[models]] in the configuration file"
+                        && self.upstream.adapters.is_empty(),
+                    "--upstream, --endpoints-file, --workers and --adapter belong to single models: \
+                     write them under [[models]] in the configuration file"
                 );
                 listed
             }
@@ -138,12 +141,38 @@ impl FrontendArgs {
 
     /// The model of these options.
     fn serving(&self) -> anyhow::Result<ServingPlan> {
-        let workers = self.worker_sources()?;
+        let options = ServingOptions {
+            upstream: &self.upstream,
+            model: &self.model,
+            blocks: &self.blocks,
+            routing: &self.routing,
+            seed: self.seed,
+            // Requests are sent as token ids.
+            any_vocabulary: false,
+        };
+        options.plan(self.worker_sources()?)
+    }
+}
+
+/// The options of a model, of whichever command.
+pub(super) struct ServingOptions<'a> {
+    pub(super) upstream: &'a UpstreamArgs,
+    pub(super) model: &'a ModelArgs,
+    pub(super) blocks: &'a BlockArgs,
+    pub(super) routing: &'a RoutingArgs,
+    pub(super) seed: u64,
+    /// Whether tokens serve only to tell prompts apart, where servers publish no cache.
+    pub(super) any_vocabulary: bool,
+}
+
+impl ServingOptions<'_> {
+    pub(super) fn plan(&self, workers: WorkerSources) -> anyhow::Result<ServingPlan> {
         let model = self.model.resolve()?;
+        let any_vocabulary = self.any_vocabulary && workers.upstreams.all_of(EngineKind::Openai);
         ensure!(
-            self.upstreams.is_empty() || model.is_named(),
-            "--upstream needs --model-path: a folder with the tokenizer and the chat template of the \
-             model that these servers serve"
+            self.upstream.is_empty() || model.is_named() || any_vocabulary,
+            "--upstream and --endpoints-file need --model-path: a folder with the tokenizer and the \
+             chat template of the model that these servers serve"
         );
         let served = self.served(&model)?;
         Ok(ServingPlan {
@@ -151,29 +180,33 @@ impl FrontendArgs {
             served,
             model,
             workers,
-            adapters: self.adapters.clone(),
+            adapters: self.upstream.adapters.clone(),
             words: None,
         })
     }
 
     fn served(&self, model: &ModelPlan) -> anyhow::Result<Served> {
         let profile = Profile::named(PUBLISHED_PROFILE)?;
-        let context = self.max_context_tokens;
+        let BlockArgs {
+            kv_cache_block_size,
+            kv_hash_lookahead,
+            max_context_tokens,
+        } = *self.blocks;
         Ok(Served {
             model: match model.served_name()? {
                 Some(name) => name,
                 // Nobody else would say that the name is wrong.
-                None if !self.upstreams.is_empty() => model.folder_name()?,
+                None if !self.upstream.is_empty() && model.is_named() => model.folder_name()?,
                 None => profile.model,
             },
             blocks: BlockFormat {
-                size: self.kv_cache_block_size.unwrap_or(profile.block_size),
+                size: kv_cache_block_size.unwrap_or(profile.block_size),
                 hashing: Hashing {
-                    lookahead: self.kv_hash_lookahead,
+                    lookahead: kv_hash_lookahead,
                     ..Hashing::default()
                 },
             },
-            max_context_tokens: context.unwrap_or(profile.max_context_tokens),
+            max_context_tokens: max_context_tokens.unwrap_or(profile.max_context_tokens),
         })
     }
 }

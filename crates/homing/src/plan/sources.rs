@@ -6,13 +6,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use adapters::EngineSpec;
+use adapters::{EngineKind, EngineSpec};
 use anyhow::{Context as _, ensure};
 use remote::discovery::KubernetesSettings;
 use remote::tls::Tls;
 
 use super::EtcdPlan;
-use crate::args::{Discovery, FrontendArgs};
+use crate::args::{Discovery, FrontendArgs, UpstreamArgs};
+use crate::endpoints_file::{AddressForm, EndpointsFile};
 use crate::environment;
 
 /// All workers of a frontend.
@@ -24,10 +25,21 @@ pub(crate) struct WorkerSources {
 /// Servers of other engines, each one a worker.
 pub(crate) struct Upstreams {
     pub(crate) specs: Vec<EngineSpec>,
+    /// Where more are listed.
+    pub(crate) file: Option<EndpointsFile>,
     /// What they are asked with.
     pub(crate) api_key: Option<String>,
     /// How long they may be silent.
     pub(crate) silent_after: Duration,
+}
+
+impl Upstreams {
+    /// Whether all that are known by now are of this kind.
+    pub(crate) fn all_of(&self, kind: EngineKind) -> bool {
+        let listed = self.file.iter().flat_map(EndpointsFile::specs);
+        let mut specs = self.specs.iter().chain(listed);
+        specs.all(|spec| spec.kind == kind)
+    }
 }
 
 /// Where workers that are not named one by one are found.
@@ -70,19 +82,36 @@ pub(crate) enum DynamoRegistry {
     Kubernetes { namespace: Option<String> },
 }
 
-impl FrontendArgs {
-    /// Fails if there is nowhere to look for workers.
-    pub(super) fn worker_sources(&self) -> anyhow::Result<WorkerSources> {
+impl UpstreamArgs {
+    pub(super) fn is_empty(&self) -> bool {
+        self.upstreams.is_empty() && self.endpoints_file.is_none()
+    }
+
+    pub(super) fn read(&self, form: AddressForm) -> anyhow::Result<Upstreams> {
         let api_key = match &self.upstream_api_key_env {
             Some(name) => Some(environment::secret(name).context("--upstream-api-key-env")?),
             None => None,
         };
+        for spec in &self.upstreams {
+            form.check(spec).context("--upstream")?;
+        }
+        let file = self.endpoints_file.as_deref();
+        Ok(Upstreams {
+            specs: self.upstreams.clone(),
+            file: file
+                .map(|path| EndpointsFile::open(path, form))
+                .transpose()?,
+            api_key,
+            silent_after: self.upstream_silence_timeout,
+        })
+    }
+}
+
+impl FrontendArgs {
+    /// Fails if there is nowhere to look for workers.
+    pub(super) fn worker_sources(&self) -> anyhow::Result<WorkerSources> {
         Ok(WorkerSources {
-            upstreams: Upstreams {
-                specs: self.upstreams.clone(),
-                api_key,
-                silent_after: self.upstream_silence_timeout,
-            },
+            upstreams: self.upstream.read(AddressForm::Any)?,
             source: self.source()?,
         })
     }
@@ -133,8 +162,8 @@ impl FrontendArgs {
 
     fn listed(&self) -> anyhow::Result<BTreeSet<String>> {
         ensure!(
-            !self.workers.is_empty() || !self.upstreams.is_empty(),
-            "no workers: name them with --workers or --upstream, or set --discovery"
+            !self.workers.is_empty() || !self.upstream.is_empty(),
+            "no workers: name them with --workers, --upstream or --endpoints-file, or set --discovery"
         );
         for worker in &self.workers {
             let known = worker.starts_with("http://") || worker.starts_with("https://");
@@ -153,7 +182,8 @@ impl fmt::Display for WorkerSources {
         let found = self.source.to_string();
         let found = (!found.is_empty()).then_some(found);
         let named = self.upstreams.specs.iter().map(EngineSpec::display_name);
-        let all: Vec<String> = found.into_iter().chain(named).collect();
+        let file = self.upstreams.file.iter().map(ToString::to_string);
+        let all: Vec<String> = found.into_iter().chain(named).chain(file).collect();
         f.write_str(&all.join(", "))
     }
 }

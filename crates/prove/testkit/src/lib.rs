@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed expectation is a failed test")]
 
+pub mod passing;
+
 use std::sync::Arc;
 use std::time::Duration;
 

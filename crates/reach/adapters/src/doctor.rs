@@ -20,12 +20,12 @@ use crate::agreement::{self, SAMPLE_TEXT, Template};
 use crate::completion;
 use crate::dialect::CacheEvents;
 use crate::engine_cache::EngineCache;
+use crate::engines::StartError;
 use crate::figures::About;
 use crate::http::{Limits, Server};
 use crate::probe::{DESCRIPTION, MOST_BYTES, Probe, Unhealthy};
 use crate::settings::EngineSettings;
 use crate::spec::EngineSpec;
-use crate::supervisor::StartError;
 
 /// An answer of one token may wait behind others, and an engine's first one for compilation.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(120);

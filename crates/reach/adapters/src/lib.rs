@@ -26,7 +26,7 @@
 //! | [`forward`] | requests in the client's own words, and answers in the engine's | pure |
 //! | [`retokenize`] | text into tokens, for engines that return only text | pure |
 //! | [`figures`] | load and configuration, as engines report them | pure |
-//! | `supervisor`, `probe`, `events`, `cache_view`, `link`, `stream`, `http` | the asynchronous shell | |
+//! | `engines`, `supervisor`, `probe`, `events`, `cache_view`, `link`, `stream`, `overheard`, `http` | the asynchronous shell | |
 //!
 //! What is absent: templates and tokenizers (a function is passed in), routing, and any choice
 //! of the engine that gets a request.
@@ -37,6 +37,7 @@ pub mod completion;
 mod dialect;
 pub mod doctor;
 pub mod engine_cache;
+mod engines;
 pub mod estimate;
 mod events;
 mod extensions;
@@ -49,6 +50,7 @@ mod link;
 mod metrics;
 pub mod numbering;
 mod openai;
+mod overheard;
 mod probe;
 pub mod retokenize;
 mod settings;
@@ -61,8 +63,8 @@ mod vllm;
 pub mod wire;
 
 pub use agreement::SAMPLE_MESSAGES;
+pub use engines::{Engines, StartError};
 pub use kind::EngineKind;
 pub use retokenize::Tokenize;
 pub use settings::{EngineSettings, SILENT_AFTER, Timing};
 pub use spec::{EngineSpec, SpecError};
-pub use supervisor::{Engines, StartError};

@@ -1,5 +1,6 @@
 //! How a request reaches an engine's server.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use contract::{
@@ -10,7 +11,7 @@ use http::{Method, StatusCode};
 use http_client::read;
 use openai::event_reader::Parser;
 use tokio_util::sync::CancellationToken;
-use transport::{Forwarder, LinkFuture, WorkerLink};
+use transport::{Forwarder, LinkFuture, Overheard, WorkerLink};
 
 use crate::cache_view::CacheView;
 use crate::completion::{self, Answer, CompletionRequest};
@@ -18,6 +19,7 @@ use crate::dialect::Dialect;
 use crate::forward::{self, ForwardedAnswer};
 use crate::http::{HttpError, Limits, Server};
 use crate::last_sign::LastSign;
+use crate::overheard::PassingAnswer;
 use crate::retokenize::Tokenize;
 use crate::settings::Timing;
 use crate::stream::{HttpChunks, Reader};
@@ -41,6 +43,8 @@ pub(crate) struct HttpLink {
     /// The model's name at the engine.
     pub(crate) model: String,
     pub(crate) server: Server,
+    /// Of the server, if it is not known by a name alone.
+    pub(crate) address: Option<SocketAddr>,
     pub(crate) cache: Arc<CacheView>,
     pub(crate) tokenize: Tokenize,
     pub(crate) clock: Clock,
@@ -226,5 +230,22 @@ impl Forwarder for HttpLink {
         forward: &'a ForwardRequest,
     ) -> LinkFuture<'a, TokenStream> {
         Box::pin(self.start_forwarded(request, forward))
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    fn overhear(&self, request: &GenerateRequest, forward: &ForwardRequest) -> Box<dyn Overheard> {
+        let pending = self
+            .cache
+            .expect(request.prompt.to_vec(), request.hash_seed);
+        let expected = self.cache.expected_tokens(&pending);
+        Box::new(PassingAnswer::new(
+            ForwardedAnswer::new(forward, &forward.model, expected),
+            Arc::clone(&self.cache),
+            pending,
+            self.last_sign.clone(),
+        ))
     }
 }

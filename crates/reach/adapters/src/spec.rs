@@ -1,5 +1,6 @@
 //! How an operator names an engine: `vllm=http://host:8000,events=tcp://host:5557`.
 
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use http::Uri;
@@ -116,6 +117,18 @@ impl EngineSpec {
     pub fn worker_id(&self) -> u64 {
         self.id
             .unwrap_or_else(|| xxh3_64(self.url.as_bytes()) >> 11)
+    }
+
+    /// Where its server listens; `None` if that takes a name to be resolved.
+    pub fn address(&self) -> Option<SocketAddr> {
+        let uri: Uri = self.url.parse().ok()?;
+        let host = uri.host()?.trim_start_matches('[').trim_end_matches(']');
+        let host: IpAddr = host.parse().ok()?;
+        let usual = match uri.scheme() == Some(&Scheme::HTTPS) {
+            true => 443,
+            false => 80,
+        };
+        Some(SocketAddr::new(host, uri.port_u16().unwrap_or(usual)))
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<&'static str, SpecError> {
@@ -258,6 +271,21 @@ mod tests {
         assert_eq!(spec.display_name(), "left");
         assert_eq!(spec.model.as_deref(), Some("org/m"));
         assert_eq!(spec.worker_id(), 7);
+    }
+
+    #[test]
+    fn an_address_without_a_name_is_known() {
+        for (url, address) in [
+            ("http://10.0.0.1:8000", Some("10.0.0.1:8000")),
+            ("http://[fd00::1]:8000/v1", Some("[fd00::1]:8000")),
+            ("http://10.0.0.1", Some("10.0.0.1:80")),
+            ("https://10.0.0.1/base", Some("10.0.0.1:443")),
+            ("http://localhost:8000", None),
+        ] {
+            let spec: EngineSpec = format!("openai={url}").parse().unwrap();
+            let expected = address.map(|address| address.parse().unwrap());
+            assert_eq!(spec.address(), expected, "{url}");
+        }
     }
 
     #[track_caller]

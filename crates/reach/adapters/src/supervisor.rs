@@ -1,16 +1,13 @@
-//! Supervises engines: announces those that are healthy as workers, removes those that are not.
+//! Supervises an engine: announces it as a worker while it is healthy, and removes it while it is not.
 //!
 //! One task per engine, as for a worker of ours on the network. It reads the engine's
 //! configuration, listens to its events, announces it, and checks its health every second. When
 //! a check fails for too long, the engine's feed and streams end, and the task starts over.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use contract::{FeedMessage, GpuSpec, WorkerCard, WorkerId, WorkerStatus, error_chain};
-use http_client::bearer;
 use tasks::Tasks;
-use telemetry::Registry;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +23,6 @@ use crate::events::EventError;
 use crate::events::poll::{Endpoint, Poller};
 use crate::events::zmq::{Decode, LateListener, Listener, Publisher};
 use crate::figures::{About, Load};
-use crate::http::Server;
 use crate::last_sign::LastSign;
 use crate::link::HttpLink;
 use crate::metrics::AdapterMetrics;
@@ -36,17 +32,6 @@ use crate::spec::EngineSpec;
 
 /// Tokens per step if the engine does not report them: vLLM's default.
 const USUAL_STEP_TOKENS: u32 = 8192;
-
-/// Why the engines cannot be started.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StartError {
-    #[error("two engines have the id {0}: give one of them another with id=")]
-    SameId(u64),
-    #[error("two engines have the name {0}: give one of them another with name=")]
-    SameName(String),
-    #[error("the engines' API key has characters that an HTTP header does not allow")]
-    Key,
-}
 
 /// Why an engine does not join.
 #[derive(Debug, thiserror::Error)]
@@ -68,75 +53,19 @@ enum Loss {
     FormatMismatch(FormatMismatch),
 }
 
-/// The engines of a frontend.
-#[derive(Clone, Debug)]
-pub struct Engines {
-    names: Vec<String>,
-}
-
-impl Engines {
-    /// Supervises each engine on `tasks` until they are stopped.
-    pub fn start(
-        specs: Vec<EngineSpec>,
-        settings: &EngineSettings,
-        roster: &Roster,
-        registry: &Registry,
-        tasks: &Tasks,
-    ) -> Result<Self, StartError> {
-        let (mut ids, mut names) = (HashSet::new(), HashSet::new());
-        for spec in &specs {
-            if !ids.insert(spec.worker_id()) {
-                return Err(StartError::SameId(spec.worker_id()));
-            }
-            if !names.insert(spec.display_name()) {
-                return Err(StartError::SameName(spec.display_name()));
-            }
-        }
-        let key = match &settings.api_key {
-            Some(key) => Some(bearer(key).ok_or(StartError::Key)?),
-            None => None,
-        };
-        let names = specs.iter().map(EngineSpec::display_name).collect();
-        for spec in specs {
-            let supervisor = Supervisor {
-                probe: Probe {
-                    dialect: spec.kind.dialect(),
-                    server: Server::new(&spec.url, key.clone()),
-                    patience: settings.timing.response_timeout,
-                },
-                metrics: AdapterMetrics::new(registry, &spec.display_name()),
-                settings: settings.clone(),
-                roster: roster.clone(),
-                tasks: tasks.clone(),
-                epoch: 0,
-                refused: None,
-                logged: None,
-                spec,
-            };
-            tasks.spawn_until_stop(supervisor.run());
-        }
-        Ok(Self { names })
-    }
-
-    /// Their displayed names, in the order given.
-    pub fn names(&self) -> &[String] {
-        &self.names
-    }
-}
-
-struct Supervisor {
-    spec: EngineSpec,
-    settings: EngineSettings,
-    probe: Probe,
-    roster: Roster,
-    metrics: AdapterMetrics,
-    tasks: Tasks,
+pub(crate) struct Supervisor {
+    pub(crate) spec: EngineSpec,
+    pub(crate) settings: EngineSettings,
+    pub(crate) probe: Probe,
+    pub(crate) roster: Roster,
+    pub(crate) metrics: AdapterMetrics,
+    pub(crate) tasks: Tasks,
     /// How often it has joined.
-    epoch: u64,
+    pub(crate) epoch: u64,
     /// Its events have shown that its blocks are unusable. Valid until it restarts.
-    refused: Option<FormatMismatch>,
+    pub(crate) refused: Option<FormatMismatch>,
     /// The error that was logged last, so that it is not logged every second.
-    logged: Option<String>,
+    pub(crate) logged: Option<String>,
 }
 
 /// An engine that has joined.
@@ -158,7 +87,7 @@ impl Drop for Session {
 }
 
 impl Supervisor {
-    async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         loop {
             self.epoch += 1;
             match self.join().await {
@@ -212,6 +141,7 @@ impl Supervisor {
             dialect: self.dialect(),
             model,
             server: self.probe.server.clone(),
+            address: self.spec.address(),
             cache: Arc::clone(&cache),
             tokenize: self.settings.tokenize.clone(),
             clock: self.settings.clock,

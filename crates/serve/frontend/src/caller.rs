@@ -109,10 +109,13 @@ fn highest(key: Option<&Key>, trusted: bool) -> i32 {
     stated.unwrap_or(if trusted { i32::MAX } else { 0 })
 }
 
+/// A tenant's or a session's number by its name. 0 is for those without.
+pub(crate) fn named(name: &[u8]) -> u64 {
+    xxh3_64(name).max(1)
+}
+
 /// The same key is the same tenant whatever else the key file says.
 fn identity(headers: &HeaderMap, key: Option<&Key>) -> Identity {
-    // 0 is for those without.
-    let named = |bytes: &[u8]| xxh3_64(bytes).max(1);
     let mut sessions = SESSIONS.iter().filter_map(|name| headers.get(name));
     let session = sessions.find(|session| !session.is_empty());
     Identity {

@@ -33,16 +33,13 @@ use tokio::time::{Instant, Sleep};
 use tracing::debug;
 
 use crate::admission::Permit;
+use crate::books::Books;
 use crate::dispatch::{Dispatch, DispatchError, Urgency};
 use crate::journey::{Errand, Journey, Leg};
 use crate::keys::KeyPermit;
-use crate::metrics::{ErrorType, Migration, RequestRecord, TokenTimes};
+use crate::metrics::{ErrorType, Migration, RequestRecord};
 use crate::reply::{Begun, Reply, ReplyError, ReplySender};
 use crate::routing;
-
-/// The router learns a worker's speed from how long so many tokens take: about a second on
-/// a busy worker, so that reporting costs next to nothing.
-const PROGRESS_TOKENS: u32 = 32;
 
 /// What all prompts of one request share.
 #[derive(Debug)]
@@ -67,9 +64,7 @@ pub(crate) struct Drive {
     common: Arc<Common>,
     /// What has come, for the worker that may have to go on.
     answered: Vec<TokenId>,
-    times: TokenTimes,
-    /// Tokens after a leg's first chunk that were not reported to the router yet.
-    unreported: u32,
+    books: Books,
     watch: StallWatch,
 }
 
@@ -113,14 +108,13 @@ impl Drive {
             reply,
             common,
             answered: Vec::new(),
-            times: TokenTimes::default(),
-            unreported: 0,
+            books: Books::default(),
         }
     }
 
     pub(crate) async fn run(mut self) {
         let driven = self.answer().await;
-        self.common.record.answer_ended(&self.times);
+        self.common.record.answer_ended(&self.books.times);
         let read = match driven {
             Ok(()) => self.reply.read_to_the_end().await,
             Err(error) => Err(error),
@@ -161,12 +155,12 @@ impl Drive {
             // the first had computed.
             leg.first.started = None;
             self.watch.heard();
-            self.unreported = 0;
+            self.books.leg_begins();
         };
         // The worker is done: its slot is free before anyone hears the end.
         drop(leg);
         drop(running);
-        self.reply.put(last, self.times)
+        self.reply.put(last, self.books.times)
     }
 
     /// To the first worker that answers. Where there is no room even to wait, a sibling that
@@ -225,7 +219,7 @@ impl Drive {
             if chunk.finish.is_some() {
                 return Ok(Ended::Finished(chunk));
             }
-            self.reply.put(chunk, self.times)?;
+            self.reply.put(chunk, self.books.times)?;
             next = self.next(leg).await;
         }
     }
@@ -253,28 +247,13 @@ impl Drive {
     }
 
     fn record_chunk(&mut self, chunk: &TokenChunk, leg: &mut Leg, begins: bool) {
-        let tokens = chunk.count();
         self.watch.heard();
-        let record = &self.common.record;
-        let now = match chunk.is_whole_answer() && begins {
-            true => record.whole_answer(tokens),
-            false => record.tokens(&mut self.times, tokens),
-        };
         if chunk.finish.is_none() {
             self.answered.extend_from_slice(&chunk.tokens);
         }
-        // How long a leg's first chunk took says how fast prompts are computed, not tokens.
-        if !begins {
-            self.unreported += tokens;
-            // Some engines say only at the end what they found cached.
-            if let Some(started) = chunk.started {
-                leg.placement.found_cached(started.cached_tokens);
-            }
-        }
-        if self.unreported >= PROGRESS_TOKENS || chunk.finish.is_some() {
-            let tokens = std::mem::take(&mut self.unreported);
-            leg.placement.progress(tokens, now);
-        }
+        let placement = Some(&mut leg.placement);
+        self.books
+            .record(chunk, begins, &self.common.record, placement);
     }
 }
 

@@ -10,7 +10,7 @@ use std::fmt;
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
-use contract::{Denied, LinkError};
+use contract::{Denied, LinkError, WorkerId};
 use http::{HeaderValue, Method, StatusCode, header};
 use openai::messages::MessagesError;
 use openai::{ErrorBody, RequestError, RequestErrorKind};
@@ -161,6 +161,14 @@ impl ApiError {
             .code("unsupported_parameter")
     }
 
+    /// The proxy offers no endpoint that could serve the request.
+    pub(crate) fn none_offered() -> Self {
+        let message = "None of the endpoints that the gateway offers can serve this request now.";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+            .code("no_endpoint")
+            .retry_after(RETRY_SOON)
+    }
+
     pub(crate) fn no_models() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "No model is served now.").code("no_model")
     }
@@ -221,17 +229,8 @@ impl ApiError {
 
     /// The label under which the failure is counted.
     pub(crate) fn error_type(&self) -> ErrorType {
-        if let Some(counted) = self.counted {
-            return counted;
-        }
-        match self.status {
-            StatusCode::NOT_FOUND => ErrorType::NotFound,
-            StatusCode::TOO_MANY_REQUESTS => ErrorType::Overload,
-            StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY => ErrorType::Unavailable,
-            StatusCode::NOT_IMPLEMENTED => ErrorType::NotImplemented,
-            status if status.is_server_error() => ErrorType::Internal,
-            _ => ErrorType::Validation,
-        }
+        let counted = self.counted;
+        counted.unwrap_or_else(|| counted_as(self.status))
     }
 
     #[cfg(test)]
@@ -275,15 +274,71 @@ impl ApiError {
     }
 }
 
+/// In whole seconds, and never "at once".
+fn retry_seconds(wait: Duration) -> u64 {
+    wait.as_secs_f64().ceil().max(1.0) as u64
+}
+
 fn with_retry(mut response: Response, retry_after: Option<Duration>) -> Response {
     if let Some(wait) = retry_after {
-        // Whole seconds, and never "at once".
-        let seconds = wait.as_secs_f64().ceil().max(1.0) as u64;
-        response
-            .headers_mut()
-            .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        let seconds = HeaderValue::from(retry_seconds(wait));
+        response.headers_mut().insert(header::RETRY_AFTER, seconds);
     }
     response
+}
+
+/// The label under which a failure with this status is counted.
+pub(crate) fn counted_as(status: StatusCode) -> ErrorType {
+    match status {
+        StatusCode::NOT_FOUND => ErrorType::NotFound,
+        StatusCode::TOO_MANY_REQUESTS => ErrorType::Overload,
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY => ErrorType::Unavailable,
+        StatusCode::NOT_IMPLEMENTED => ErrorType::NotImplemented,
+        status if status.is_server_error() => ErrorType::Internal,
+        _ => ErrorType::Validation,
+    }
+}
+
+/// What the status of an answer that a proxy got says of the worker.
+pub(crate) fn blamed(worker: WorkerId, status: StatusCode) -> LinkError {
+    let detail = status.to_string();
+    match status {
+        StatusCode::TOO_MANY_REQUESTS => LinkError::Overloaded { worker, detail },
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+            LinkError::Unreachable { worker, detail }
+        }
+        status if status.is_server_error() => LinkError::Failed { worker, detail },
+        _ => LinkError::Refused { worker, detail },
+    }
+}
+
+/// An answer that refuses a request, for whoever writes it to the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub status: StatusCode,
+    /// Why, in a word that programs know.
+    pub code: Option<&'static str>,
+    /// When it is worth another try.
+    pub retry_after_seconds: Option<u64>,
+    /// In JSON.
+    pub body: Vec<u8>,
+}
+
+impl ApiError {
+    /// `messages`: as Anthropic's clients expect it.
+    pub(crate) fn refused(self, messages: bool) -> Refused {
+        let body = self.body();
+        let body = match messages {
+            true => serde_json::to_vec(&MessagesError::new(self.status.as_u16(), &body, None)),
+            false => serde_json::to_vec(&body),
+        };
+        Refused {
+            status: self.status,
+            code: self.code,
+            retry_after_seconds: self.retry_after.map(retry_seconds),
+            body: body.unwrap_or_default(),
+        }
+    }
 }
 
 /// Of a health check: whether requests can be served now.

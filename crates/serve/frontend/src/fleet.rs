@@ -6,6 +6,7 @@
 //! request.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use router::{Observed, Router};
 use tasks::Tasks;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-use transport::{Change, Changes, Delivery, Feed, Member, WorkerLink};
+use transport::{Change, Changes, Delivery, Feed, Forwarder, Member, WorkerLink};
 
 use crate::metrics::FrontendMetrics;
 
@@ -36,6 +37,8 @@ struct Contact {
     served: Served,
     max_context_tokens: u32,
     adapters: Vec<String>,
+    /// Of its engine's own server, for proxies.
+    address: Option<SocketAddr>,
 }
 
 /// What requests may be sent to a worker.
@@ -111,6 +114,22 @@ impl Fleet {
         let contacts = self.contacts.read();
         let served = contacts.values().map(|contact| contact.served);
         served.fold(everything, Served::and)
+    }
+
+    /// The workers to which a proxy can send requests itself.
+    pub(crate) fn addresses(&self) -> Vec<(WorkerId, SocketAddr)> {
+        let contacts = self.contacts.read();
+        let known = contacts
+            .iter()
+            .filter_map(|(worker, contact)| Some((*worker, contact.address?)));
+        known.collect()
+    }
+
+    /// Whether any worker has loaded this adapter.
+    pub(crate) fn has_adapter(&self, name: &str) -> bool {
+        let contacts = self.contacts.read();
+        let mut loaded = contacts.values().flat_map(|contact| &contact.adapters);
+        loaded.any(|adapter| adapter == name)
     }
 
     /// The workers that do not have an adapter loaded, if any other has.
@@ -229,6 +248,7 @@ impl Fleet {
             served: Served::of(&card),
             max_context_tokens: card.max_context_tokens,
             adapters: card.adapters.clone(),
+            address: link.forwarder().and_then(Forwarder::address),
         };
         self.contacts.write().insert(worker, contact);
         let pump = Pump {

@@ -171,17 +171,22 @@ impl Plan {
 
     /// The prompt as the engine will render it; empty if that is not known.
     fn prompt(&self, preprocessor: &Preprocessor) -> Vec<TokenId> {
-        let prompt = match &self.asked {
-            Some(Asked::Chat(request)) => preprocessor.prompt_of_chat(request),
-            Some(Asked::Completion(request)) => preprocessor.prompt_of_completion(request),
-            None => return Vec::new(),
-        };
-        prompt.unwrap_or_default()
+        let asked = self.asked.as_ref();
+        asked.map_or_else(Vec::new, |asked| prompt_of(asked, preprocessor))
     }
 }
 
+/// The prompt as an engine will render it; empty if that is not known.
+pub(crate) fn prompt_of(asked: &Asked, preprocessor: &Preprocessor) -> Vec<TokenId> {
+    let prompt = match asked {
+        Asked::Chat(request) => preprocessor.prompt_of_chat(request),
+        Asked::Completion(request) => preprocessor.prompt_of_completion(request),
+    };
+    prompt.unwrap_or_default()
+}
+
 /// What can be understood of a body that is not understood as a whole.
-fn gist(app: &App, endpoint: Endpoint, body: &[u8]) -> Option<Asked> {
+pub(crate) fn gist(app: &App, endpoint: Endpoint, body: &[u8]) -> Option<Asked> {
     forward::gists(body).iter().find_map(|gist| {
         let parsed = AnyRequest::parse(app, endpoint, gist, "", UnknownFields::Ignore);
         Some(parsed.ok()?.asked)
@@ -259,7 +264,7 @@ pub(crate) async fn answer(
 }
 
 /// A request of which only the identity counts: the body says the rest.
-fn empty_request(id: &RequestId) -> GenerateRequest {
+pub(crate) fn empty_request(id: &RequestId) -> GenerateRequest {
     GenerateRequest {
         id: id.clone(),
         nonce: uuid::Uuid::new_v4().as_u64_pair().1,

@@ -51,6 +51,23 @@ pub(crate) struct Taken {
     pub(crate) claim: Claim,
 }
 
+/// A body as it arrives.
+#[derive(Debug, Default)]
+pub(crate) struct Arriving {
+    bytes: BytesMut,
+    claim: Claim,
+    announced: usize,
+}
+
+impl Arriving {
+    pub(crate) fn taken(self) -> Taken {
+        Taken {
+            bytes: self.bytes.freeze(),
+            claim: self.claim,
+        }
+    }
+}
+
 /// Memory that a request takes until it is prepared; given back on drop.
 #[derive(Debug, Default)]
 pub(crate) struct Claim {
@@ -73,35 +90,54 @@ impl Intake {
         }
     }
 
+    pub(crate) fn max_body_bytes(&self) -> usize {
+        self.max_body_bytes
+    }
+
     /// Reads a body to its end.
     pub(crate) async fn read(&self, body: Body) -> Result<Taken, ApiError> {
         let announced = body.size_hint().exact();
         let announced = announced.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-        if announced.is_some_and(|bytes| bytes > self.max_body_bytes) {
+        let mut arriving = self.begin(announced)?;
+        let mut body = pin!(body);
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame.map_err(|error| unreadable(&error))?.into_data() {
+                self.add(&mut arriving, &data).await?;
+            }
+        }
+        Ok(arriving.taken())
+    }
+
+    /// Begins to take in a body, of so many bytes if that is known.
+    pub(crate) fn begin(&self, announced: Option<usize>) -> Result<Arriving, ApiError> {
+        let announced = announced.unwrap_or(0);
+        if announced > self.max_body_bytes {
             return Err(ApiError::too_large(self.max_body_bytes));
         }
-        let mut body = pin!(body);
-        let mut claim = Claim::default();
-        let mut bytes = BytesMut::new();
-        while let Some(frame) = body.frame().await {
-            let Ok(data) = frame.map_err(|error| unreadable(&error))?.into_data() else {
-                continue;
-            };
-            claim.bytes += data.len();
-            if claim.bytes > self.max_body_bytes {
-                return Err(ApiError::too_large(self.max_body_bytes));
-            }
-            if claim.bytes > LARGE_BODY {
-                self.extend(&mut claim).await?;
-                // All that is still to come, now that it has begun to.
-                bytes.reserve(announced.unwrap_or(0).saturating_sub(bytes.len()));
-            }
-            bytes.extend_from_slice(&data);
-        }
-        Ok(Taken {
-            bytes: bytes.freeze(),
-            claim,
+        Ok(Arriving {
+            announced,
+            ..Arriving::default()
         })
+    }
+
+    /// Takes in some more of a body.
+    pub(crate) async fn add(&self, body: &mut Arriving, data: &[u8]) -> Result<(), ApiError> {
+        let Arriving {
+            bytes,
+            claim,
+            announced,
+        } = body;
+        claim.bytes += data.len();
+        if claim.bytes > self.max_body_bytes {
+            return Err(ApiError::too_large(self.max_body_bytes));
+        }
+        if claim.bytes > LARGE_BODY {
+            self.extend(claim).await?;
+            // All that is still to come, now that it has begun to.
+            bytes.reserve(announced.saturating_sub(bytes.len()));
+        }
+        bytes.extend_from_slice(data);
+        Ok(())
     }
 
     /// Claims room for all bytes of a body. Bodies that hold some and wait for more could wait

@@ -26,6 +26,7 @@ use router::{Excluded, Handling, Placement, RouteError, RouteQuery, WhyNot};
 use smallvec::SmallVec;
 use tracing::{debug, warn};
 
+use crate::books;
 use crate::dispatch::{Dispatch, DispatchError, Urgency};
 use crate::metrics::{Migration, Stage};
 
@@ -286,12 +287,7 @@ impl Journey {
                 return Err(error);
             }
         };
-        let cached_tokens = first.started.map_or(0, |started| started.cached_tokens);
-        let now = self.dispatch.clock.now();
-        match first.is_whole_answer() {
-            true => placement.whole_answer(cached_tokens, now),
-            false => placement.first_token(cached_tokens, now),
-        }
+        books::begins(&mut placement, &first, self.dispatch.clock.now());
         Ok(Leg {
             placement,
             first,

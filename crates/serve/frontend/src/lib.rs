@@ -20,6 +20,8 @@
 //! | [`answer`] | chunks become text; stop strings end an answer |
 //! | [`stream`], [`collect`] | the two ways to send text |
 //! | [`forward`] | requests that an engine's own server answers |
+//! | [`pick`] | requests that a proxy carries: where they are to go, and how they went |
+//! | [`books`] | what is learned from an answer's chunks |
 //! | [`fleet`] | follows membership, pumps feeds into the router |
 //! | [`admission`] | the door |
 //! | [`intake`] | reads bodies and works on them, within limits |
@@ -36,6 +38,7 @@
 mod admission;
 mod answer;
 mod asked;
+mod books;
 mod caller;
 mod collect;
 mod control;
@@ -54,6 +57,7 @@ mod listen;
 mod logprobs;
 mod metrics;
 mod model;
+mod pick;
 mod reply;
 mod respond;
 mod routing;
@@ -81,11 +85,13 @@ pub use openai::UnknownFields;
 pub use openai::responses::StoreLimits;
 
 pub use crate::control::random_token;
+pub use crate::error::Refused;
 pub use crate::fleet_command::{FleetCommand, FleetError};
 pub use crate::forward::{ForwardMode, ForwardPolicy};
 pub use crate::keys::{ApiKeys, KeyFileError, KeyRing};
 pub use crate::listen::{Connections, Listening, Tls, TlsError, TlsPem, serve};
 pub use crate::model::ModelParts;
+pub use crate::pick::{Call, HeldBody, Incoming, Offered, Pick, PickConfig, Picker};
 
 use crate::admission::Admission;
 use crate::intake::Intake;
@@ -222,6 +228,21 @@ impl Frontend {
     /// The routes, for a listener or for a test.
     pub fn service(&self) -> axum::Router {
         service::routes(Arc::clone(&self.app))
+    }
+
+    /// What looks into the server and changes it, without the API.
+    pub fn control_service(&self) -> axum::Router {
+        service::inside(Arc::clone(&self.app))
+    }
+
+    /// Picks endpoints for proxies that carry the requests themselves.
+    pub fn picker(&self, config: PickConfig) -> Picker {
+        Picker::new(Arc::clone(&self.app), config)
+    }
+
+    /// Whether there is a worker to send requests to.
+    pub fn is_serving(&self) -> bool {
+        service::is_serving(&self.app)
     }
 
     /// Refuses new requests from now on.

@@ -58,6 +58,22 @@ impl Endpoint {
 }
 
 impl Endpoint {
+    /// The endpoint of this path, perhaps behind a prefix by which a gateway knows the pool.
+    pub(crate) fn of_path(path: &str) -> Option<Self> {
+        const ALL: [Endpoint; 8] = [
+            Endpoint::Chat,
+            Endpoint::Completions,
+            Endpoint::Responses,
+            Endpoint::Messages,
+            Endpoint::Embeddings,
+            Endpoint::Rerank,
+            Endpoint::Tokenize,
+            Endpoint::Detokenize,
+        ];
+        ALL.into_iter()
+            .find(|endpoint| path.ends_with(endpoint.engine_path().as_str()))
+    }
+
     /// The endpoint of an engine's own server that answers the same.
     pub(crate) fn engine_path(self) -> ForwardPath {
         match self {

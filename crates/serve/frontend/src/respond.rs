@@ -330,7 +330,7 @@ async fn respond(mut exchange: Exchange, streaming: bool) -> Result<Response, Ap
 }
 
 /// The client's own id, or a fresh one.
-fn request_id(headers: &HeaderMap) -> RequestId {
+pub(crate) fn request_id(headers: &HeaderMap) -> RequestId {
     match headers
         .get(&REQUEST_ID)
         .and_then(|value| value.to_str().ok())

@@ -19,6 +19,7 @@ use crate::caller::credential;
 use crate::control;
 use crate::error::{ApiError, health_status};
 use crate::metrics::Endpoint;
+use crate::model::ServedModel;
 use crate::respond;
 
 /// Control requests are tiny.
@@ -38,31 +39,45 @@ pub(crate) fn routes(app: Arc<App>) -> Router {
         .route("/v1/models", get(models))
         .route("/v1/models/{*model}", get(model))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&app), check_key));
-    let inside = Router::new()
-        .route("/router", get(control::router))
-        .route("/workers", get(control::workers))
-        .route("/decisions", get(control::decisions))
-        .route_layer(middleware::from_fn_with_state(
-            Arc::clone(&app),
-            control::check_reader,
-        ));
     Router::new()
         .merge(api)
-        .merge(inside)
-        .route("/health", get(health))
-        .route("/live", get(live))
-        .route("/ready", get(health))
-        .route("/metrics", get(metrics))
+        .merge(control_routes(&app))
         .route("/openapi.json", get(openapi))
-        .route("/router", put(control::set_router))
-        .route("/workers", post(control::add_worker))
-        .route("/workers/{id}", delete(control::remove_worker))
-        .route("/reset_prefix_cache", post(control::reset_prefix_cache))
         .route("/", get(status_page))
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(CONTROL_BODY_BYTES))
         .with_state(app)
+}
+
+/// All but the API itself, where others carry the requests.
+pub(crate) fn inside(app: Arc<App>) -> Router {
+    control_routes(&app)
+        .fallback(unknown_path)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::max(CONTROL_BODY_BYTES))
+        .with_state(app)
+}
+
+/// What looks into the server or changes it.
+fn control_routes(app: &Arc<App>) -> Router<Arc<App>> {
+    let readable = Router::new()
+        .route("/router", get(control::router))
+        .route("/workers", get(control::workers))
+        .route("/decisions", get(control::decisions))
+        .route_layer(middleware::from_fn_with_state(
+            Arc::clone(app),
+            control::check_reader,
+        ));
+    readable
+        .route("/health", get(health))
+        .route("/live", get(live))
+        .route("/ready", get(health))
+        .route("/metrics", get(metrics))
+        .route("/router", put(control::set_router))
+        .route("/workers", post(control::add_worker))
+        .route("/workers/{id}", delete(control::remove_worker))
+        .route("/reset_prefix_cache", post(control::reset_prefix_cache))
 }
 
 /// Rejects requests without a valid key, if keys are required.
@@ -144,10 +159,7 @@ fn began(app: &App) -> u64 {
 /// same.
 async fn health(State(app): State<Arc<App>>) -> Response {
     let models = app.models.all();
-    let workers: Vec<WorkerView> = models
-        .iter()
-        .flat_map(|model| model.dispatch.router.workers())
-        .collect();
+    let workers = workers(&models);
     let serving = workers.iter().filter(|worker| !worker.draining).count();
     let word = match (app.admission.is_closed(), serving) {
         (true, _) => "draining",
@@ -168,6 +180,19 @@ async fn health(State(app): State<Arc<App>>) -> Response {
         "in_flight": app.admission.inside(),
     });
     (status, Json(body)).into_response()
+}
+
+fn workers(models: &[Arc<ServedModel>]) -> Vec<WorkerView> {
+    let workers = models
+        .iter()
+        .flat_map(|model| model.dispatch.router.workers());
+    workers.collect()
+}
+
+/// Whether there is a worker to send requests to, whatever the model.
+pub(crate) fn is_serving(app: &App) -> bool {
+    let workers = workers(&app.models.all());
+    !app.admission.is_closed() && workers.iter().any(|worker| !worker.draining)
 }
 
 /// 200 while the process answers at all.

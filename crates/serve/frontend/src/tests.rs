@@ -15,6 +15,10 @@ use tasks::Tasks;
 const BODY: &str = r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#;
 
 fn service(access: Access, api_keys: Option<ApiKeys>) -> axum::Router {
+    frontend(access, api_keys).service()
+}
+
+pub(crate) fn frontend(access: Access, api_keys: Option<ApiKeys>) -> Frontend {
     let (clock, registry) = (Clock::start(), Registry::new());
     let parts = Parts {
         registry: registry.clone(),
@@ -51,7 +55,7 @@ fn service(access: Access, api_keys: Option<ApiKeys>) -> axum::Router {
         changes,
     };
     frontend.serve_model(model, &tasks);
-    frontend.service()
+    frontend
 }
 
 async fn ask(

@@ -113,6 +113,8 @@ pub enum WhyNot {
     NoAdapter,
     /// The request does not fit its context.
     ShortContext,
+    /// The proxy that carries the request cannot or must not send it there.
+    NotOffered,
     /// Its slots are taken, and its queue where requests wait in the engine.
     Full,
     /// It has failed too often to be given (more) requests now.
@@ -126,6 +128,7 @@ impl fmt::Display for WhyNot {
             Self::Tried => "tried before",
             Self::NoAdapter => "without the adapter",
             Self::ShortContext => "context too short",
+            Self::NotOffered => "not offered by the proxy",
             Self::Full => "full",
             Self::Unsound => "not trusted yet",
         })

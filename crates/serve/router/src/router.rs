@@ -274,6 +274,11 @@ impl Router {
         self.shared.guarded.lock().state.workers(now)
     }
 
+    /// The members' ids, in ascending order.
+    pub fn members(&self) -> Vec<WorkerId> {
+        self.shared.guarded.lock().state.members()
+    }
+
     /// The latest `limit` decisions, latest first.
     pub fn decisions(&self, limit: usize) -> Vec<Arc<Decision>> {
         self.shared.guarded.lock().state.decisions(limit)

@@ -402,6 +402,12 @@ impl State {
         self.members.iter().map(view).collect()
     }
 
+    /// The id of every member, in ascending order.
+    pub fn members(&self) -> Vec<WorkerId> {
+        let members = self.members.iter();
+        members.map(|(_, member)| member.profile.card.id).collect()
+    }
+
     /// What has been learned about every member, in ascending order of worker.
     pub(crate) fn learned(&self) -> impl Iterator<Item = (WorkerId, Learned)> {
         let members = self.members.iter();

@@ -17,5 +17,5 @@ pub mod link;
 pub mod membership;
 
 pub use feed::{Delivery, Feed, FeedPublisher, feed};
-pub use link::{Forwarder, LinkFuture, WorkerLink};
+pub use link::{Forwarder, LinkFuture, Overheard, WorkerLink};
 pub use membership::{Change, Changes, Member, Roster, roster};

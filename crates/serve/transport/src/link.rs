@@ -2,9 +2,13 @@
 
 use std::fmt::Debug;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
+use std::time::Duration;
 
-use contract::{ForwardRequest, FrontendLoad, GenerateRequest, KvSnapshot, LinkError, TokenStream};
+use contract::{
+    ForwardRequest, FrontendLoad, GenerateRequest, KvSnapshot, LinkError, TokenChunk, TokenStream,
+};
 
 /// What a link's methods return. Boxed, because a pool holds links of different kinds.
 pub type LinkFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, LinkError>> + Send + 'a>>;
@@ -47,4 +51,25 @@ pub trait Forwarder: Send + Sync {
         request: &'a GenerateRequest,
         forward: &'a ForwardRequest,
     ) -> LinkFuture<'a, TokenStream>;
+
+    /// Where the server listens, for a proxy that sends requests there itself; `None` if it is
+    /// known by a name alone.
+    fn address(&self) -> Option<SocketAddr>;
+
+    /// Follows a request that a proxy sends to the server itself. To be called before it is sent:
+    /// what the engine holds by then is what it may find cached.
+    fn overhear(&self, request: &GenerateRequest, forward: &ForwardRequest) -> Box<dyn Overheard>;
+}
+
+/// An answer that passes by on its way from an engine's server to a client. Dropping it records what
+/// the engine is known to hold from then on, if any of the answer came.
+pub trait Overheard: Debug + Send {
+    /// Takes the next bytes of the answer. `after` is the time since the request was sent.
+    fn push(&mut self, bytes: &[u8], after: Duration);
+
+    /// The answer ended in good order.
+    fn end(&mut self, after: Duration);
+
+    /// The next part that the bytes so far make up.
+    fn pop(&mut self) -> Option<TokenChunk>;
 }

@@ -5,6 +5,7 @@
 
 mod door;
 mod failures;
+mod pick;
 mod serving;
 mod unread;
 mod virtual_time;

@@ -1,0 +1,116 @@
+//! Options of `epp`: the router alone, behind somebody else's gateway.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::cluster::{BlockArgs, UpstreamArgs};
+use super::{GeneralArgs, ModelArgs, RoutingArgs, seconds};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  homing epp --upstream vllm=http://10.0.0.1:8000,events=tcp://10.0.0.1:5557 --upstream vllm=http://10.0.0.2:8000,events=tcp://10.0.0.2:5557 --model-path DIR --kv-cache-block-size 16
+  homing epp --endpoints-file endpoints.txt --model-path DIR --host 0.0.0.0
+  homing epp --upstream openai=http://127.0.0.1:8000 --model-path DIR --plaintext --fallbacks 2";
+
+/// Options of the endpoint picker.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct EppArgs {
+    /// Port on which gateways ask (gRPC, Envoy's ext_proc); 0 picks a free one
+    #[arg(long, default_value_t = 9002, help_heading = "Addresses")]
+    pub(crate) grpc_port: u16,
+    /// Port of gRPC health checks without TLS; 0 picks a free one
+    ///
+    /// --grpc-port answers the same checks.
+    #[arg(long, default_value_t = 9003, help_heading = "Addresses")]
+    pub(crate) health_port: u16,
+    /// Port of /metrics, /health, /decisions, /workers and /router; 0 picks a free one
+    #[arg(long, default_value_t = 9090, help_heading = "Addresses")]
+    pub(crate) metrics_port: u16,
+    /// Address to listen on; beyond loopback, changing anything needs the control token
+    #[arg(long, default_value = "127.0.0.1", help_heading = "Addresses")]
+    pub(crate) host: IpAddr,
+    /// Token for operations that change the picker (router mode, cache reset)
+    ///
+    /// Sent as `Authorization: Bearer TOKEN`. Not needed on loopback unless set; made up and printed
+    /// where it is needed and not given.
+    #[arg(long, help_heading = "Addresses")]
+    pub(crate) control_token: Option<String>,
+    /// Further host names under which --metrics-port may be asked, separated by commas
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAMES",
+        help_heading = "Addresses"
+    )]
+    pub(crate) allowed_hosts: Vec<String>,
+    /// Speak gRPC without TLS; by default with a certificate that is made at each start
+    #[arg(long, conflicts_with_all = ["tls_cert", "tls_key"], help_heading = "TLS")]
+    pub(crate) plaintext: bool,
+    /// Certificate to show to gateways (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "TLS")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "TLS")]
+    pub(crate) tls_key: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) upstream: UpstreamArgs,
+    #[command(flatten)]
+    pub(crate) blocks: BlockArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    /// Endpoints named after the best one, for a gateway that tries the next if one fails
+    ///
+    /// Envoy's override_host policy with retries takes a list. Its ORIGINAL_DST clusters take one
+    /// endpoint only and answer 503 to a list, so that the default is none.
+    #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Routing")]
+    pub(crate) fallbacks: usize,
+    /// Priority of requests that name this objective; may be given repeatedly
+    ///
+    /// The name is that of the header `x-llm-d-inference-objective` (or
+    /// `x-gateway-inference-objective`). Higher goes first among those that wait; others have 0.
+    #[arg(long = "objective", value_parser = objective, value_name = "NAME=PRIORITY", help_heading = "Routing")]
+    pub(crate) objectives: Vec<Objective>,
+    #[command(flatten)]
+    pub(crate) routing: RoutingArgs,
+
+    /// Most requests held at once, in any state
+    #[arg(long, default_value_t = 16_384, help_heading = "Limits")]
+    pub(crate) max_requests: usize,
+    /// Largest request body; larger ones get 413
+    #[arg(long, default_value_t = 16 << 20, value_name = "BYTES", help_heading = "Limits")]
+    pub(crate) max_body_bytes: usize,
+    /// Most bytes of large bodies held at once; further ones get 429
+    #[arg(long, default_value_t = 128 << 20, value_name = "BYTES", help_heading = "Limits")]
+    pub(crate) max_buffered_bytes: usize,
+    /// Time for running requests to finish after SIGTERM, in seconds
+    #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
+    pub(crate) shutdown_grace: Duration,
+    /// Seed of the router's draws among equals
+    #[arg(long, default_value_t = 42, help_heading = "General")]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) general: GeneralArgs,
+}
+
+/// A priority under a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Objective {
+    pub(crate) name: String,
+    pub(crate) priority: i32,
+}
+
+fn objective(text: &str) -> anyhow::Result<Objective> {
+    let parts = text.rsplit_once('=');
+    let (name, priority) = parts.context("expected NAME=PRIORITY")?;
+    let priority = priority.trim().parse();
+    Ok(Objective {
+        name: name.trim().to_owned(),
+        priority: priority.context("the priority must be a whole number")?,
+    })
+}
