@@ -176,7 +176,7 @@ pub async fn passing_fleet(max_requests: usize, max_body_bytes: usize) -> Passin
         max_requests,
         max_body_bytes,
         max_buffered_bytes: LARGE_BODIES,
-        max_queue_wait: Some(Duration::from_secs(5)),
+        max_queue_wait: Some(Duration::from_secs(3600)),
         trust_priority: false,
         unknown_fields: UnknownFields::Ignore,
         normalize_agents: false,

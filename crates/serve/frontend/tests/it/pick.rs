@@ -90,14 +90,16 @@ async fn a_place_is_held_until_the_answer_has_ended_or_the_proxy_lets_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_prompt_goes_to_the_same_endpoint_while_it_runs() {
+async fn a_prompt_is_routed_by_its_blocks_and_the_others_follow_the_best() {
     let fleet = Fleet::new().await;
     let text = "a sentence that is long enough for blocks ".repeat(100);
-    let first = fleet.chat(&text).await.unwrap();
-    let second = fleet.chat(&text).await.unwrap();
-    assert_eq!(first.endpoints()[0], second.endpoints()[0]);
-    assert!(fleet.decision().blocks > 10, "{:?}", fleet.decision());
-    assert_eq!(first.endpoints().len(), 3, "fall-backs follow");
+    let pick = fleet.chat(&text).await.unwrap();
+    let decision = fleet.decision();
+    assert!(decision.blocks > 10, "{decision:?}");
+    let mut endpoints = pick.endpoints().to_vec();
+    assert_eq!(endpoints[0], address(decision.winner.0));
+    endpoints.sort();
+    assert_eq!(endpoints, [address(1), address(2), address(3)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,15 +168,20 @@ async fn who_finds_no_room_waits_and_is_then_refused_in_the_words_of_its_api() {
     for number in 0..3 * SLOTS {
         held.push(fleet.chat(&format!("{number}")).await.unwrap());
     }
-    let refused = fleet.chat("one more").await.unwrap_err();
+    let impatient = |line: &str| {
+        let mut call = call(line);
+        let patience = HeaderValue::from_static("1");
+        call.headers.insert("x-request-timeout-ms", patience);
+        call
+    };
+    let call = impatient("POST /v1/chat/completions");
+    let refused = fleet.pick(call, &chat("one more")).await.unwrap_err();
     assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
     let body: Value = serde_json::from_slice(&refused.body).unwrap();
     assert_eq!(body["error"]["type"], "rate_limit_error", "{body}");
     assert!(refused.retry_after_seconds.is_some());
-    let messages = fleet
-        .pick(call("POST /v1/messages"), b"{}")
-        .await
-        .unwrap_err();
+    let call = impatient("POST /v1/messages");
+    let messages = fleet.pick(call, b"{}").await.unwrap_err();
     let body: Value = serde_json::from_slice(&messages.body).unwrap();
     assert_eq!(body["type"], "error", "{body}");
     // One that waits gets the place of one that ends.
