@@ -27,6 +27,18 @@ def _picker(address, tls):
         "type": "STATIC",
         "connect_timeout": "5s",
         "load_assignment": _assignment("picker", [address]),
+        # Only of a picker that is known to be gone does Envoy know so before it has handed over a body.
+        "health_checks": [
+            {
+                "timeout": "2s",
+                "interval": "0.5s",
+                "no_traffic_interval": "0.5s",
+                "unhealthy_threshold": 1,
+                "healthy_threshold": 1,
+                "grpc_health_check": {"service_name": "envoy.service.ext_proc.v3.ExternalProcessor"},
+            }
+        ],
+        "common_lb_config": {"healthy_panic_threshold": {"value": 0}},
         "typed_extension_protocol_options": {
             "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
                 "@type": _type("extensions.upstreams.http.v3.HttpProtocolOptions"),

@@ -182,7 +182,6 @@ def test_an_answer_never_ends_early_as_if_it_were_whole(start, recorders):
             next(parts)
             picker.kill()
             list(parts)
-    assert gateway.http.post(CHAT, json=STREAM).content == WHOLE
 
 
 def test_answers_that_run_finish_while_the_picker_stops(start, recorders):
@@ -203,11 +202,13 @@ def test_without_a_picker_requests_pass_or_fail_as_configured(start, recorders, 
     gateway = start(Envoy, picker.grpc, recorders, "override_host", fail_open=fail_open)
     assert gateway.http.post(CHAT, json=STREAM).content == WHOLE
     picker.kill()
-    answer = gateway.http.post(CHAT, json=STREAM)
     if fail_open:
-        assert answer.content == WHOLE
+        # Not before Envoy's health check has noticed: a body that was handed over to nobody is lost.
+        passes = lambda: gateway.http.post(CHAT, json=STREAM).content == WHOLE
+        until("requests pass, one after another", lambda: all(passes() for _ in range(10)))
     else:
-        assert answer.status_code >= 500, answer.text
+        for _ in range(5):
+            assert gateway.http.post(CHAT, json=STREAM).status_code >= 500
     # One that comes again is used again.
     port = int(picker.grpc.split(":")[1])
     start(Picker, recorders, port=port)
