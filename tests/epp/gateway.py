@@ -21,14 +21,22 @@ def _assignment(name, addresses):
     return {"cluster_name": name, "endpoints": [{"lb_endpoints": endpoints}]}
 
 
-def _picker(address, tls):
+def _picker(address, tls, fail_open):
     cluster = {
         "name": "picker",
         "type": "STATIC",
         "connect_timeout": "5s",
         "load_assignment": _assignment("picker", [address]),
+        "typed_extension_protocol_options": {
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                "@type": _type("extensions.upstreams.http.v3.HttpProtocolOptions"),
+                "explicit_http_config": {"http2_protocol_options": {}},
+            }
+        },
+    }
+    if fail_open:
         # Only of a picker that is known to be gone does Envoy know so before it has handed over a body.
-        "health_checks": [
+        cluster["health_checks"] = [
             {
                 "timeout": "2s",
                 "interval": "0.5s",
@@ -37,15 +45,8 @@ def _picker(address, tls):
                 "healthy_threshold": 1,
                 "grpc_health_check": {"service_name": "envoy.service.ext_proc.v3.ExternalProcessor"},
             }
-        ],
-        "common_lb_config": {"healthy_panic_threshold": {"value": 0}},
-        "typed_extension_protocol_options": {
-            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
-                "@type": _type("extensions.upstreams.http.v3.HttpProtocolOptions"),
-                "explicit_http_config": {"http2_protocol_options": {}},
-            }
-        },
-    }
+        ]
+        cluster["common_lb_config"] = {"healthy_panic_threshold": {"value": 0}}
     if tls:
         cluster["transport_socket"] = {
             "name": "envoy.transport_sockets.tls",
@@ -155,4 +156,4 @@ def configuration(port, picker, servers, style, tls=True, fail_open=False, subse
             {"filters": [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]}
         ],
     }
-    return {"static_resources": {"listeners": [listener], "clusters": [_picker(picker, tls), STYLES[style](servers)]}}
+    return {"static_resources": {"listeners": [listener], "clusters": [_picker(picker, tls, fail_open), STYLES[style](servers)]}}
