@@ -61,9 +61,9 @@ pub(super) const BUGS: [Bug; 6] = [
         file: "crates/serve/frontend/src/drive.rs",
         correct: "drop(leg);
         drop(running);
-        self.reply.put(last, self.times)
+        self.reply.put(last, self.books.times)
 ",
-        wrong: "self.reply.put(last, self.times)?;
+        wrong: "self.reply.put(last, self.books.times)?;
         let read = self.reply.read_to_the_end().await;
         drop((leg, running));
         read
