@@ -59,7 +59,6 @@ def test_conversations_go_home(start, style):
         picker.idle()
     assert at_home >= 0.95 * later, f"{at_home} of {later} later turns at home"
     assert cached >= 0.95 * later, f"{cached} of {later} later turns found something cached"
-    assert len(set(homes)) == 3, "conversations are spread"
     decisions = picker.decisions()
     assert len(decisions) == 48
     assert all(decision["outcome"]["state"] == "ended" for decision in decisions)
