@@ -5,13 +5,11 @@
 //! every step with its time or its fate. That line is one line, so that the summaries which
 //! the test runners print themselves stay in sight at the end of a log.
 
-mod clients;
 mod dashboards;
 mod demo;
 mod deploy;
 mod dynamo;
 mod engines;
-mod epp;
 mod exposition;
 mod hosts;
 mod http;
@@ -267,8 +265,8 @@ impl Step {
             Self::Metrics => exposition::check()?,
             Self::Dashboards => dashboards::check()?,
             Self::Browser => ui::browse()?,
-            Self::Clients => clients::check()?,
-            Self::Epp => epp::check()?,
+            Self::Clients => python::test("venv", "tests/clients")?,
+            Self::Epp => python::test("venv-epp", "tests/epp")?,
             Self::Vocabularies => vocabularies::check()?,
             Self::Model => model::check()?,
             Self::Dynamo => dynamo::check()?,

@@ -3,11 +3,29 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::ensure;
 
-use super::execute;
+use super::{execute, execute_within, homing};
 use crate::repository;
+
+/// Far more than tests need: a server that prints no address would hold them forever.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// Runs the tests of a folder, which lists what they need, against the program that was built.
+pub(super) fn test(environment_name: &str, folder: &str) -> anyhow::Result<()> {
+    let homing = homing()?;
+    let python = environment(environment_name)?;
+    install(&python, &format!("{folder}/requirements.txt"), &[])?;
+    execute_within(
+        Command::new(&python)
+            .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", folder])
+            .env("HOMING_BIN", homing)
+            .env("PYTHONDONTWRITEBYTECODE", "1"),
+        PATIENCE,
+    )
+}
 
 /// The Python of the environment of that name, which is made if it is not there.
 pub(super) fn environment(name: &str) -> anyhow::Result<PathBuf> {
