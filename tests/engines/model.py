@@ -38,8 +38,8 @@ def make_adapter(model, folder, rank=8):
     for layer in range(config["num_hidden_layers"]):
         for name, size in (("q_proj", hidden), ("v_proj", values)):
             path = f"base_model.model.model.layers.{layer}.self_attn.{name}"
-            tensors[f"{path}.lora_A.weight"] = torch.randn(rank, hidden, generator=random) * 0.05
-            tensors[f"{path}.lora_B.weight"] = torch.randn(size, rank, generator=random) * 0.05
+            tensors[f"{path}.lora_A.weight"] = torch.randn(rank, hidden, generator=random) * 0.2
+            tensors[f"{path}.lora_B.weight"] = torch.randn(size, rank, generator=random) * 0.2
     os.makedirs(folder, exist_ok=True)
     save_file(tensors, os.path.join(folder, "adapter_model.safetensors"))
     about = {
