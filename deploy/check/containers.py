@@ -76,7 +76,9 @@ def image_problems():
         (DOCKER / "compose.yml", f"image: homing:{version}\n"),
         (DEPLOY / "kubernetes/base/kustomization.yaml", f"newTag: {version}\n"),
         (DEPLOY / "kubernetes/overlays/sim/kustomization.yaml", f"newTag: {version}\n"),
+        (DEPLOY / "kubernetes/overlays/epp/kustomization.yaml", f"newTag: {version}\n"),
         (DEPLOY / "helm/homing/Chart.yaml", f"appVersion: {version}\n"),
+        (DEPLOY / "helm/homing-epp/Chart.yaml", f"appVersion: {version}\n"),
     ]:
         if form not in path.read_text():
             yield f"{path.relative_to(ROOT)}: not of version {version}"

@@ -5,6 +5,9 @@ import re
 from objects import behind, containers, find, name_of, of_kind, pods, selected, selects
 from render import DEPLOY, ROOT
 
+# Of servers that are there already (docs/epp.md): yours to name.
+FOREIGN_CLAIMS = {"vllm-models"}
+
 # Installed by others (deploy/digitalocean/README.md): Grafana, with the port of its Service.
 FOREIGN_SERVICES = {("monitoring", "kube-prometheus-stack-grafana"): 80}
 
@@ -174,7 +177,8 @@ def probes(pod, container):
     own = {port["name"]: port["containerPort"] for port in container.get("ports", [])}
     for kind in ["startupProbe", "livenessProbe", "readinessProbe"]:
         if kind in container:
-            port = container[kind]["httpGet"]["port"]
+            asked = container[kind].get("httpGet") or container[kind]["grpc"]
+            port = asked["port"]
             if port not in own and port not in own.values():
                 yield f"{pod.owner}: {kind} asks port {port}, which is not there"
 
@@ -209,7 +213,8 @@ def volume_source(objects, pod, volume, secrets, maps):
             yield f"{pod.owner}: no ConfigMap {volume['configMap']['name']}"
     elif "persistentVolumeClaim" in volume:
         name = volume["persistentVolumeClaim"]["claimName"]
-        if not find(objects, "PersistentVolumeClaim", name, pod.namespace):
+        there = find(objects, "PersistentVolumeClaim", name, pod.namespace)
+        if not there and name not in FOREIGN_CLAIMS:
             yield f"{pod.owner}: no PersistentVolumeClaim {name}"
     elif "emptyDir" not in volume:
         yield f"{pod.owner}: volume {volume['name']} is of a kind that is not used here"

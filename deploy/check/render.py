@@ -17,7 +17,7 @@ TOOLS = pathlib.Path(sys.executable).parent
 
 OVERLAYS = {
     name: DEPLOY / "kubernetes/overlays" / name
-    for name in ["sim", "sim-autoscaling", "vllm", "trtllm", "dynamo"]
+    for name in ["sim", "sim-autoscaling", "vllm", "trtllm", "dynamo", "epp"]
 } | {"digitalocean": DEPLOY / "digitalocean/overlay"}
 
 CHARTS = {
@@ -25,6 +25,7 @@ CHARTS = {
     "sim-autoscaling": ["--set=autoscaling.enabled=true"],
     "vllm": [f"--values={DEPLOY / 'helm/homing/values-vllm.yaml'}"],
     "trtllm": [f"--values={DEPLOY / 'helm/homing/values-trtllm.yaml'}"],
+    "epp": [],
     # Whatever can be switched off or added is, once: these have no overlay.
     "bare": [
         f"--set={part}.enabled=false"
@@ -75,8 +76,12 @@ def kustomize(name):
     return documents(run(KUSTOMIZE, "build", OVERLAYS[name]))
 
 
+def chart_of(name):
+    return DEPLOY / "helm" / ("homing-epp" if name == "epp" else "homing")
+
+
 def helm(name):
-    chart = DEPLOY / "helm/homing"
+    chart = chart_of(name)
     return documents(
         run(
             TOOLS / "helm",

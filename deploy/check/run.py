@@ -51,7 +51,8 @@ def kubernetes():
     for name in sorted(render.CHARTS.keys() & render.OVERLAYS.keys()):
         one, other = rendered[f"kustomize {name}"], rendered[f"helm {name}"]
         found += [f"{name}: {problem}" for problem in same.problems(one, other)]
-    lint = [render.TOOLS / "helm", "lint", "--strict", "--quiet", render.DEPLOY / "helm/homing"]
+    charts = sorted({render.chart_of(name) for name in render.CHARTS})
+    lint = [render.TOOLS / "helm", "lint", "--strict", "--quiet", *charts]
     return found + containers.said(*lint)
 
 

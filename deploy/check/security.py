@@ -76,7 +76,13 @@ def image_problems(owner, image):
 
 
 def role_problems(role):
-    permitted = {("discovery.k8s.io", "endpointslices"), ("nvidia.com", "dynamoworkermetadatas")}
+    permitted = {
+        ("", "pods"),
+        ("discovery.k8s.io", "endpointslices"),
+        ("inference.networking.k8s.io", "inferencepools"),
+        ("llm-d.ai", "inferenceobjectives"),
+        ("nvidia.com", "dynamoworkermetadatas"),
+    }
     for rule in role["rules"]:
         wanted = {
             (group, resource) for group in rule["apiGroups"] for resource in rule["resources"]

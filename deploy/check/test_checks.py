@@ -265,7 +265,7 @@ class Planted(unittest.TestCase):
             found, absent = options.of_program(program)
         self.assertIn("options.json: `homing worker` has no --port", found)
         self.assertNotIn("options.json: `homing worker` has no --host", found)
-        self.assertEqual(absent, ["frontend", "loadgen"])
+        self.assertEqual(absent, ["frontend", "epp", "loadgen"])
 
     def test_helm_and_kustomize_that_differ(self):
         def change(thing):

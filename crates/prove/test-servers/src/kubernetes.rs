@@ -114,8 +114,10 @@ impl StandIn {
         let listener = listen(self.address);
         self.address = listener.local_addr().unwrap();
         let path = "/apis/{group}/{version}/namespaces/{namespace}/{plural}";
+        let core = "/api/{version}/namespaces/{namespace}/{plural}";
         let routes = Router::new()
             .route(path, get(answer))
+            .route(core, get(answer))
             .with_state(Arc::clone(&self.shared));
         match self.tls.clone() {
             None => runtime.spawn(async { axum::serve(listener, routes).await }),
@@ -265,6 +267,8 @@ fn refusal(code: StatusCode, reason: &str, message: &str) -> Response {
 
 #[derive(Deserialize)]
 struct ResourcePath {
+    /// Without one, of the oldest kinds.
+    #[serde(default)]
     group: String,
     version: String,
     namespace: String,

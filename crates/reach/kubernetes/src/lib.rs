@@ -11,6 +11,7 @@
 //! No cluster was at hand where this was written: it is tested against a server of our own
 //! (`test_servers::kubernetes`) that speaks the public format.
 
+mod pool;
 mod slices;
 mod watch;
 
@@ -21,6 +22,7 @@ pub use kube::api::{ApiResource, DynamicObject};
 pub use kube::config::{KubeConfigOptions, Kubeconfig};
 pub use kube::core::GroupVersionKind;
 pub use kube::{Api, Client, Config, ResourceExt};
+pub use pool::{PoolMembers, PoolSettings, PoolWatch};
 pub use slices::is_ready;
 pub use watch::{Objects, Selection, follow};
 

@@ -89,6 +89,16 @@ where
                     complained = false;
                 }
                 Err(WatchError::NobodyListens) => return,
+                // Its definition may yet be installed.
+                Err(WatchError::Api(kube::Error::Api(status))) if status.code == 404 => {
+                    let what = &self.selection.what;
+                    if !std::mem::replace(&mut complained, true) {
+                        info!(
+                            what,
+                            "Kubernetes does not know this kind of object; asking again"
+                        );
+                    }
+                }
                 Err(
                     error @ (WatchError::Api(_) | WatchError::Refused(_) | WatchError::Silent(_)),
                 ) => {
