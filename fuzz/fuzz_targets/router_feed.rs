@@ -218,7 +218,7 @@ impl Play {
             self.release(0);
         }
         self.check();
-        for (worker, load) in self.state.loads() {
+        for router::WorkerLoad { worker, load, .. } in self.state.loads() {
             let lease = load.lease;
             let nothing = FrontendLoad {
                 lease,

@@ -16,9 +16,9 @@ MODEL = "Llama-3.1-70B-Instruct-FP8"
 class Server:
     """A running `homing demo` on a free port."""
 
-    def __init__(self, *options, verify=True):
+    def __init__(self, *options, verify=True, stderr=None):
         command = [os.environ["HOMING_BIN"], "demo", "--no-load", "--http-port", "0", "--console-port", "0"]
-        self.process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=stderr, text=True)
         self.url = None
         for line in self.process.stdout:
             if match := re.match(r"\s+api\s+(https?://\S+)/v1", line):

@@ -128,7 +128,7 @@ def _ext_proc(fail_open):
     }
 
 
-def configuration(port, picker, servers, style, tls=True, fail_open=False, subset=None):
+def _listener(name, port, filters):
     route = {
         "match": {"prefix": "/"},
         "route": {
@@ -138,22 +138,28 @@ def configuration(port, picker, servers, style, tls=True, fail_open=False, subse
         },
         "response_headers_to_add": [{"header": {"key": "x-upstream", "value": "%UPSTREAM_REMOTE_ADDRESS%"}}],
     }
-    filters = [] if subset is None else [_subset(subset)]
     manager = {
         "@type": _type("extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"),
-        "stat_prefix": "http",
+        "stat_prefix": name,
         "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [route]}]},
         "http_filters": [
             *filters,
-            _ext_proc(fail_open),
             {"name": "envoy.filters.http.router", "typed_config": {"@type": _type("extensions.filters.http.router.v3.Router")}},
         ],
     }
-    listener = {
-        "name": "api",
+    return {
+        "name": name,
         "address": _address(f"127.0.0.1:{port}"),
         "filter_chains": [
             {"filters": [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]}
         ],
     }
-    return {"static_resources": {"listeners": [listener], "clusters": [_picker(picker, tls, fail_open), STYLES[style](servers)]}}
+
+
+def configuration(port, picker, servers, style, tls=True, fail_open=False, subset=None, bare_port=None):
+    """With `bare_port`, a second listener goes to the same servers without asking the picker."""
+    filters = [] if subset is None else [_subset(subset)]
+    listeners = [_listener("api", port, [*filters, _ext_proc(fail_open)])]
+    if bare_port is not None:
+        listeners.append(_listener("bare", bare_port, []))
+    return {"static_resources": {"listeners": listeners, "clusters": [_picker(picker, tls, fail_open), STYLES[style](servers)]}}

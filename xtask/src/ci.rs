@@ -33,6 +33,7 @@ use crate::{fuzz, repository, tidy};
 use packages::Tool;
 
 pub(crate) use dynamo::genuine_dynamo;
+pub(crate) use python::genuine_envoy;
 pub(crate) use ui::screenshots;
 
 /// The body that a server on this machine answers with.
@@ -266,7 +267,7 @@ impl Step {
             Self::Dashboards => dashboards::check()?,
             Self::Browser => ui::browse()?,
             Self::Clients => python::test("venv", "tests/clients")?,
-            Self::Epp => python::test("venv-epp", "tests/epp")?,
+            Self::Epp => python::test(python::ENVOY.0, python::ENVOY.1)?,
             Self::Vocabularies => vocabularies::check()?,
             Self::Model => model::check()?,
             Self::Dynamo => dynamo::check()?,

@@ -126,6 +126,11 @@ const GROUPS: [Group; 6] = [
                 "vLLM, SGLang, TensorRT-LLM and OpenAI servers as workers",
             ),
             of("dynamo", 2, "Dynamo's workers, over their own protocols"),
+            of(
+                "otlp",
+                2,
+                "sends the spans of requests to an OpenTelemetry collector",
+            ),
         ],
     },
     Group {
@@ -194,6 +199,11 @@ const GROUPS: [Group; 6] = [
                 "http-client",
                 0,
                 "our one HTTP client: pooled connections, TLS, bounded responses",
+            ),
+            of(
+                "spans",
+                1,
+                "the spans of a request: which requests have some, and how they are collected",
             ),
             of(
                 "tasks",

@@ -12,8 +12,10 @@ mod epp;
 mod laboratory;
 mod loadgen;
 mod observability;
+mod peers;
 mod shared;
 mod sweep;
+mod tracing;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -26,7 +28,7 @@ use stats::Objectives;
 
 pub(crate) use self::calibrate::CalibrateArgs;
 pub(crate) use self::cluster::{
-    BlockArgs, Discovery, EtcdArgs, EventPlane, FrontendArgs, UpstreamArgs, WorkerArgs,
+    BlockArgs, Discovery, EtcdArgs, EventPlane, FrontendArgs, TlsArgs, UpstreamArgs, WorkerArgs,
 };
 pub(crate) use self::dashboards::DashboardsArgs;
 pub(crate) use self::doctor::DoctorArgs;
@@ -34,11 +36,13 @@ pub(crate) use self::epp::EppArgs;
 pub(crate) use self::laboratory::{LearningArgs, ReplayArgs};
 pub(crate) use self::loadgen::LoadgenArgs;
 pub(crate) use self::observability::ObservabilityArgs;
+pub(crate) use self::peers::PeerArgs;
 pub(crate) use self::shared::{
     EngineChoice, GeneralArgs, HttpsArgs, LimitArgs, LlamaArgs, ModelArgs, RoutingArgs,
     SpeculationChoice, UnknownFieldsChoice,
 };
 pub(crate) use self::sweep::{SweepArgs, SweepCommand};
+pub(crate) use self::tracing::{OtlpProtocolChoice, TracingArgs};
 
 /// Sends every turn of an LLM conversation home: to the replica that already holds its KV
 /// cache.
@@ -142,7 +146,7 @@ pub(crate) enum ConfigCommand {
     /// Print the values in effect and the source of each
     ///
     /// Takes the same options as `demo`. Sources, strongest first: command line, environment
-    /// (HOMING_*, then the DYN_* names of NVIDIA Dynamo), configuration file, default.
+    /// (HOMING_*, then the DYN_* names of NVIDIA Dynamo and OTEL_* of OpenTelemetry), configuration file, default.
     #[command(args_override_self = true)]
     Show(Box<DemoArgs>),
     /// The same for `frontend`
@@ -301,6 +305,9 @@ pub(crate) struct DemoArgs {
 
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
+
+    #[command(flatten)]
+    pub(crate) tracing: TracingArgs,
 
     #[command(flatten)]
     pub(crate) general: GeneralArgs,

@@ -5,6 +5,7 @@ pub(crate) mod frontend;
 mod keys;
 mod membership;
 mod models;
+mod peers;
 pub(crate) mod worker;
 
 pub(crate) use self::models::sample_prompt;

@@ -16,8 +16,8 @@ use clap::{ArgAction, Command, CommandFactory as _, Parser as _};
 use crate::args::{Cli, FrontendArgs};
 use crate::print;
 
-/// Names of NVIDIA Dynamo that mean one of our options.
-const DYNAMO_NAMES: [(&str, &str); 7] = [
+/// Names of NVIDIA Dynamo and of OpenTelemetry that mean one of our options.
+const OTHER_NAMES: [(&str, &str); 12] = [
     ("router-mode", "DYN_ROUTER_MODE"),
     ("kv-cache-block-size", "DYN_KV_CACHE_BLOCK_SIZE"),
     ("overlap-score-weight", "DYN_KV_OVERLAP_SCORE_WEIGHT"),
@@ -25,6 +25,11 @@ const DYNAMO_NAMES: [(&str, &str); 7] = [
     ("http-port", "DYN_HTTP_PORT"),
     ("dynamo-file-kv", "DYN_FILE_KV"),
     ("dynamo-namespace", "DYN_NAMESPACE"),
+    ("otlp-endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT"),
+    ("otlp-protocol", "OTEL_EXPORTER_OTLP_PROTOCOL"),
+    ("otlp-headers", "OTEL_EXPORTER_OTLP_HEADERS"),
+    ("trace-service-name", "OTEL_SERVICE_NAME"),
+    ("trace-resource", "OTEL_RESOURCE_ATTRIBUTES"),
 ];
 
 /// Options that have another name now: the old name, which still works, and the new one.
@@ -122,9 +127,9 @@ fn environment_layer(command: &Command) -> Layer {
 /// The environment variables of an option, strongest first.
 fn variables(name: &str) -> Vec<String> {
     let own = format!("HOMING_{}", name.to_uppercase().replace('-', "_"));
-    let dynamo = DYNAMO_NAMES.iter().filter(|(option, _)| *option == name);
+    let others = OTHER_NAMES.iter().filter(|(option, _)| *option == name);
     std::iter::once(own)
-        .chain(dynamo.map(|(_, variable)| (*variable).to_owned()))
+        .chain(others.map(|(_, variable)| (*variable).to_owned()))
         .collect()
 }
 
@@ -365,7 +370,8 @@ pub(crate) fn show() -> anyhow::Result<()> {
             }
             _ => (raw_value(&matches, id), "default".to_owned()),
         };
-        let value = if name == "control-token" && !value.is_empty() {
+        let secret = matches!(name, "control-token" | "otlp-headers");
+        let value = if secret && !value.is_empty() {
             "(set)"
         } else {
             &value

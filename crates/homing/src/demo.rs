@@ -30,9 +30,9 @@ use crate::backend::Backend;
 use crate::fleet::Fleet;
 use crate::https::{Https, HttpsFiles};
 use crate::observability::{Observability, Watched};
-use crate::plan::{BackendPlan, ConsolePlan, DemoPlan, LoadPlan, ObservabilityPlan};
+use crate::plan::{BackendPlan, ConsolePlan, DemoPlan, LoadPlan, ObservabilityPlan, TracingPlan};
 use crate::process::{self, Control, StopSignals};
-use crate::{https, print, runtime};
+use crate::{https, print, runtime, tracing_export};
 
 /// Commands to the fleet that may wait: they are typed by people.
 const COMMANDS: usize = 16;
@@ -62,6 +62,7 @@ async fn demo(plan: DemoPlan) -> anyhow::Result<()> {
         router: plan.router,
         frontend: plan.frontend,
         control: plan.control,
+        tracing: plan.tracing,
     };
     let outside = EdgePlan {
         listeners,
@@ -194,6 +195,7 @@ struct SystemPlan {
     router: RouterConfig,
     frontend: FrontendConfig,
     control: Control,
+    tracing: Option<TracingPlan>,
 }
 
 /// Everything that runs behind the listeners.
@@ -219,6 +221,7 @@ impl System {
             router,
             frontend,
             control,
+            tracing,
         } = plan;
         let workers = backend.workers;
         let (backend, preprocessor) = Backend::read(backend)?;
@@ -234,6 +237,8 @@ impl System {
             clock,
             id: FrontendId(0),
             fleet_commands: Some(sender),
+            shares_engines: false,
+            tracer: tracing_export::start(tracing, clock, &registry, &tasks),
         };
         let frontend = Frontend::new(frontend, parts);
         let model = ModelParts {

@@ -25,11 +25,13 @@ mod observability;
 mod open_files;
 mod pages;
 mod plan;
+mod pool_endpoints;
 mod print;
 mod process;
 mod runtime;
 mod simulation;
 mod sweep;
+mod tracing_export;
 mod watched_files;
 
 use std::process::ExitCode;

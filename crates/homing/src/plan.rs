@@ -9,7 +9,9 @@ mod demo;
 mod epp;
 mod etcd;
 mod frontend;
+mod peers;
 mod sources;
+mod tracing;
 mod worker;
 
 pub(crate) use self::backend::{
@@ -19,7 +21,9 @@ pub(crate) use self::demo::{BaselinePlan, ConsolePlan, DemoPlan, LoadPlan, Obser
 pub(crate) use self::epp::EppPlan;
 pub(crate) use self::etcd::EtcdPlan;
 pub(crate) use self::frontend::{FrontendPlan, Served, ServingPlan, listed_models};
+pub(crate) use self::peers::PeersPlan;
 pub(crate) use self::sources::{
-    DynamoPlan, DynamoRegistry, Found, OwnWorkers, Source, Upstreams, WorkerSources,
+    DynamoPlan, DynamoRegistry, Found, MoreUpstreams, OwnWorkers, Source, Upstreams, WorkerSources,
 };
+pub(crate) use self::tracing::TracingPlan;
 pub(crate) use self::worker::{EventsPlan, RegistrationPlan, WorkerPlan, draw_id};

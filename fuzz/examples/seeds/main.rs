@@ -3,6 +3,7 @@
 //! `cargo run --example seeds` in this folder. What it writes is committed, because inputs that
 //! once failed lie beside it; it overwrites only files of its own names.
 
+mod gateway;
 mod texts;
 
 use std::time::Duration;
@@ -27,6 +28,7 @@ fn main() -> io::Result<()> {
     engines()?;
     dynamo()?;
     peers()?;
+    gateway::streams()?;
     models()?;
     router()
 }

@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::client::{Client, Served, percentile, post};
+use super::collector::Collector;
 use super::figures::{best, median, say};
 use super::real_tokenizer;
 use super::server::Server;
@@ -66,13 +67,18 @@ pub(crate) struct Arguments {
     /// short turns, and each round's ratio is taken before the median.
     #[arg(long, value_name = "PROGRAM")]
     beside: Option<PathBuf>,
+    /// This build with and without spans of a tenth of its requests, measured by turns
+    ///
+    /// The spans go to a collector that takes everything and looks at nothing, in this process.
+    #[arg(long, conflicts_with_all = ["beside", "model_path"])]
+    otlp: bool,
     /// Folder with a real model's tokenizer.json and chat template: measures the frontend with it,
     /// over workers of ours and of Dynamo's, beside Dynamo's own frontend
     ///
     /// Weights are not needed; a missing config.json is made up. Dynamo comes from PyPI.
     #[arg(long, value_name = "DIR", conflicts_with = "beside")]
     model_path: Option<PathBuf>,
-    /// Turns of each program, for --beside and --model-path
+    /// Turns of each program, for --beside, --otlp and --model-path
     #[arg(long, default_value_t = 10)]
     rounds: usize,
 }
@@ -84,6 +90,9 @@ impl Arguments {
         words.extend(["--rounds".into(), self.rounds.to_string().into()]);
         if let Some(beside) = &self.beside {
             words.extend(["--beside".into(), beside.clone().into()]);
+        }
+        if self.otlp {
+            words.push("--otlp".into());
         }
         if let Some(model) = &self.model_path {
             words.extend(["--model-path".into(), model.clone().into()]);
@@ -103,7 +112,22 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     say("zero-delay workers, client and server on the same machine, streaming");
     if let Some(other) = &arguments.beside {
-        return runtime.block_on(beside(other, arguments.rounds, seconds));
+        let options = ["--profile", "zero-delay"];
+        let servers = [
+            Server::start(&options)?,
+            Server::start_program(other, &options)?,
+        ];
+        return runtime.block_on(beside(&servers, arguments.rounds, seconds));
+    }
+    if arguments.otlp {
+        let collector = Collector::start()?;
+        let plain = ["--profile", "zero-delay"];
+        let traced = [&plain[..], &collector.options()].concat();
+        say("this: spans of 10 % of the requests, over OTLP/HTTP; beside: none");
+        let servers = [Server::start(&traced)?, Server::start(&plain)?];
+        runtime.block_on(beside(&servers, arguments.rounds, seconds))?;
+        say(&format!("{} batches of spans came", collector.batches()));
+        return Ok(());
     }
     let server = Server::start(&["--profile", "zero-delay"])?;
     let prompts = runtime.block_on(Prompts::new(&server))?;
@@ -115,16 +139,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     runtime.block_on(open_streams(seconds))
 }
 
-/// CPU of the server for a request, of this program and of another, by turns.
-async fn beside(other: &Path, rounds: usize, turn: Duration) -> anyhow::Result<()> {
+/// CPU of the server for a request, of one server and of another, by turns.
+async fn beside(servers: &[Server; 2], rounds: usize, turn: Duration) -> anyhow::Result<()> {
     ensure!(rounds > 0, "--rounds must be at least 1");
-    let options = ["--profile", "zero-delay"];
-    let servers = [
-        Server::start(&options)?,
-        Server::start_program(other, &options)?,
-    ];
     let prompts = Prompts::new(&servers[0]).await?;
-    say("ms CPU/req, best turn and median; ratio: median over rounds");
+    say("ms CPU/req, best turn and median; ratio and difference: median over rounds");
     for (name, load) in LOADS {
         let mut sides = [Vec::new(), Vec::new()];
         for round in 0..rounds {
@@ -135,15 +154,18 @@ async fn beside(other: &Path, rounds: usize, turn: Duration) -> anyhow::Result<(
                 sides[side].push(measured.cpu_per_request());
             }
         }
-        let mut ratios: Vec<f64> = sides[0].iter().zip(&sides[1]).map(|(a, b)| a / b).collect();
+        let pairs = || sides[0].iter().zip(&sides[1]);
+        let mut ratios: Vec<f64> = pairs().map(|(a, b)| a / b).collect();
+        let mut more: Vec<f64> = pairs().map(|(a, b)| (a - b) * 1e3).collect();
         let [ours, theirs] = &mut sides;
         say(&format!(
-            "{name:<52} this {:>6.3} {:>6.3}   beside {:>6.3} {:>6.3}   ratio {:.3}",
+            "{name:<52} this {:>6.3} {:>6.3}   beside {:>6.3} {:>6.3}   ratio {:.3}   difference {:>6.1} us",
             best(ours),
             median(ours),
             best(theirs),
             median(theirs),
             median(&mut ratios),
+            median(&mut more),
         ));
     }
     Ok(())

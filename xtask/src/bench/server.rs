@@ -18,6 +18,8 @@ pub(crate) struct Server {
     /// `127.0.0.1:PORT`
     pub(crate) address: String,
     pub(crate) model: String,
+    /// Where other frontends reach it.
+    pub(crate) peers: Option<String>,
 }
 
 impl Server {
@@ -82,8 +84,15 @@ impl Server {
         Ok(server)
     }
 
+    /// A frontend over servers that others started.
+    pub(crate) fn frontend(options: &[&str]) -> anyhow::Result<Self> {
+        let command = [&["frontend", "--http-port", "0"], options].concat();
+        let (child, printed) = started(Path::new(HOMING), &command, "Ctrl-C")?;
+        Self::new(vec![child], &printed)
+    }
+
     fn new(children: Vec<Child>, printed: &[String]) -> anyhow::Result<Self> {
-        let (mut address, mut model) = (None, None);
+        let (mut address, mut model, mut peers) = (None, None, None);
         for line in printed {
             if let Some((_, rest)) = line.split_once(" serves ") {
                 let name = rest
@@ -95,6 +104,9 @@ impl Server {
             if let Some((_, rest)) = line.split_once("api      http://") {
                 address = rest.strip_suffix("/v1").map(str::to_owned);
             }
+            if let Some(rest) = line.trim().strip_prefix("peers ") {
+                peers = Some(rest.trim().to_owned());
+            }
         }
         let (Some(address), Some(model)) = (address, model) else {
             bail!("the server printed no address");
@@ -103,6 +115,7 @@ impl Server {
             children,
             address,
             model,
+            peers,
         })
     }
 
@@ -136,7 +149,11 @@ impl Server {
 }
 
 /// Starts the program, and reads what it prints until a line that begins with `last`.
-fn started(program: &Path, arguments: &[&str], last: &str) -> anyhow::Result<(Child, Vec<String>)> {
+pub(crate) fn started(
+    program: &Path,
+    arguments: &[&str],
+    last: &str,
+) -> anyhow::Result<(Child, Vec<String>)> {
     let mut child = Command::new(program)
         .args(arguments)
         .stdout(Stdio::piped())

@@ -34,9 +34,9 @@ pub(super) const BUGS: [Bug; 6] = [
     Bug {
         name: "lost-release",
         file: "crates/serve/frontend/src/drive.rs",
-        correct: "leg.placement.broke_off(&error);
+        correct: "traced::failed(&mut leg.exchange, &error);
             drop(leg);",
-        wrong: "leg.placement.broke_off(&error);
+        wrong: "traced::failed(&mut leg.exchange, &error);
             std::mem::forget(leg.placement);",
     },
     // A worker that continues an answer repeats the last token.

@@ -13,11 +13,13 @@ use crate::repository;
 /// Far more than tests need: a server that prints no address would hold them forever.
 const PATIENCE: Duration = Duration::from_secs(900);
 
+/// The environment with an Envoy, and the folder of the tests that need it.
+pub(super) const ENVOY: (&str, &str) = ("venv-epp", "tests/epp");
+
 /// Runs the tests of a folder, which lists what they need, against the program that was built.
 pub(super) fn test(environment_name: &str, folder: &str) -> anyhow::Result<()> {
     let homing = homing()?;
-    let python = environment(environment_name)?;
-    install(&python, &format!("{folder}/requirements.txt"), &[])?;
+    let python = equipped(environment_name, folder)?;
     execute_within(
         Command::new(&python)
             .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", folder])
@@ -25,6 +27,18 @@ pub(super) fn test(environment_name: &str, folder: &str) -> anyhow::Result<()> {
             .env("PYTHONDONTWRITEBYTECODE", "1"),
         PATIENCE,
     )
+}
+
+/// A Python with Envoy beside it, as the tests of the picker use it.
+pub(crate) fn genuine_envoy() -> anyhow::Result<PathBuf> {
+    equipped(ENVOY.0, ENVOY.1)
+}
+
+/// A Python with what a folder's tests need.
+fn equipped(environment_name: &str, folder: &str) -> anyhow::Result<PathBuf> {
+    let python = environment(environment_name)?;
+    install(&python, &format!("{folder}/requirements.txt"), &[])?;
+    Ok(python)
 }
 
 /// The Python of the environment of that name, which is made if it is not there.

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use crate::block::HashSeed;
 use crate::forward::Written;
 use crate::grammar::Grammar;
+use crate::trace::TraceContext;
 use crate::worker::WorkerId;
 
 pub type TokenId = u32;
@@ -44,6 +45,8 @@ pub struct GenerateRequest {
     /// [seed](Sampling::seed) it is what tokens are drawn from, so that equal prompts get
     /// independent answers and one that moves to another worker goes on with the same draws.
     pub nonce: u64,
+    /// For an engine that traces: whose span its own are under.
+    pub trace: Option<TraceContext>,
     pub prompt: Arc<[TokenId]>,
     /// The beginning of the answer, which another worker gave before it failed. The worker
     /// goes on after it and does not repeat it; the limits count it.

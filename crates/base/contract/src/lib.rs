@@ -13,6 +13,7 @@
 //! | [`generate`] | one request to a worker and the chunks that come back |
 //! | [`forward`] | requests that an engine's own server answers |
 //! | [`grammar`] | what an answer must look like |
+//! | [`trace`] | a request's place in a distributed trace |
 //! | [`token_stream`] | the channel those chunks travel through; dropping it cancels |
 //! | [`moment`] | time as a value, so that pure code never reads a clock |
 //! | [`processors`] | how much of its processors a machine had for itself |
@@ -31,6 +32,7 @@ pub mod moment;
 pub mod processors;
 pub mod random;
 pub mod token_stream;
+pub mod trace;
 pub mod visitors;
 pub mod worker;
 
@@ -50,6 +52,7 @@ pub use kv_event::{FeedMessage, KvBatch, KvEvent, KvSnapshot};
 pub use moment::{Clock, Moment};
 pub use processors::Processors;
 pub use token_stream::{ChunkSource, TokenSender, TokenStream, token_stream};
+pub use trace::{SpanId, TraceContext, TraceId};
 pub use visitors::Visitors;
 pub use worker::{
     Abilities, DRAFT_POSITIONS, FrontendId, FrontendLoad, GpuSpec, Lease, ModelName,

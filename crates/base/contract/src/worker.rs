@@ -231,7 +231,7 @@ pub struct FrontendLoad {
 
 /// How many requests a frontend may have on a worker at once. The number tells a lease from
 /// earlier ones of the same size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lease {
     pub number: u32,
     pub slots: u32,

@@ -183,6 +183,7 @@ fn an_answer_is_followed_again_in_another_slot() {
     let request = contract::GenerateRequest {
         id: contract::RequestId::new("r"),
         nonce: 0,
+        trace: None,
         prompt: std::sync::Arc::new([1]),
         answered: std::sync::Arc::default(),
         hash_seed: contract::HashSeed::BASE,

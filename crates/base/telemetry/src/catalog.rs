@@ -24,6 +24,7 @@ mod frontend;
 mod loadgen;
 mod net;
 mod router;
+mod traces;
 mod worker;
 
 pub use definitions::{DEFINITIONS, Definition};
@@ -34,6 +35,7 @@ pub use frontend::metrics::*;
 pub use loadgen::metrics::*;
 pub use net::metrics::*;
 pub use router::metrics::*;
+pub use traces::metrics::*;
 pub use worker::metrics::*;
 
 /// The label that tells the models of a process apart; of some families, only where there are
@@ -150,12 +152,13 @@ macro_rules! metrics {
 }
 use metrics;
 
-static STAGES: [Stage; 8] = [
+static STAGES: [Stage; 9] = [
     frontend::STAGE,
     router::STAGE,
     net::STAGE,
     engines::STAGE,
     dynamo::STAGE,
+    traces::STAGE,
     worker::STAGE,
     engine::STAGE,
     loadgen::STAGE,

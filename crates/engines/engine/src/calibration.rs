@@ -302,6 +302,7 @@ pub fn request(tokens: &[TokenId], answer: u32) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("calibration"),
         nonce: 0,
+        trace: None,
         prompt: tokens.into(),
         answered: Arc::default(),
         hash_seed: HashSeed::BASE,

@@ -128,6 +128,7 @@ fn decode(
         .map(|number| GenerateRequest {
             id: RequestId::new("r"),
             nonce: number as u64,
+            trace: None,
             prompt: Arc::clone(&prompt),
             answered: Arc::default(),
             hash_seed: HashSeed::BASE,

@@ -193,6 +193,7 @@ fn request(case: &Case) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("example"),
         nonce: 0,
+        trace: None,
         prompt: prompt.as_slice().into(),
         answered: Arc::default(),
         hash_seed: HashSeed::BASE,

@@ -203,6 +203,7 @@ mod tests {
         let request = GenerateRequest {
             id: RequestId::new("r"),
             nonce: 0,
+            trace: None,
             prompt: Arc::new([1]),
             answered: Arc::default(),
             hash_seed: HashSeed::BASE,

@@ -9,7 +9,10 @@ use clap::{Args, ValueEnum};
 use remote::tls::{Tls, TlsFiles};
 
 use super::shared::ForwardChoice;
-use super::{GeneralArgs, HttpsArgs, LimitArgs, LlamaArgs, ModelArgs, RoutingArgs, seconds};
+use super::{
+    GeneralArgs, HttpsArgs, LimitArgs, LlamaArgs, ModelArgs, PeerArgs, RoutingArgs, TracingArgs,
+    seconds,
+};
 
 pub(super) const FRONTEND_EXAMPLES: &str = "\
 Examples:
@@ -121,6 +124,8 @@ pub(crate) struct FrontendArgs {
     #[command(flatten)]
     pub(crate) worker_tls: WorkerTlsArgs,
     #[command(flatten)]
+    pub(crate) peers: PeerArgs,
+    #[command(flatten)]
     pub(crate) https: HttpsArgs,
 
     #[command(flatten)]
@@ -141,6 +146,8 @@ pub(crate) struct FrontendArgs {
 
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) tracing: TracingArgs,
     /// Seed of the router's draws among equals
     #[arg(long, default_value_t = 42, help_heading = "General")]
     pub(crate) seed: u64,

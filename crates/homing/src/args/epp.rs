@@ -8,11 +8,13 @@ use anyhow::Context as _;
 use clap::Args;
 
 use super::cluster::{BlockArgs, UpstreamArgs};
-use super::{GeneralArgs, ModelArgs, RoutingArgs, seconds};
+use super::{GeneralArgs, ModelArgs, PeerArgs, RoutingArgs, TracingArgs, seconds};
+use crate::pool_endpoints::EngineTemplate;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   homing epp --upstream vllm=http://10.0.0.1:8000,events=tcp://10.0.0.1:5557 --upstream vllm=http://10.0.0.2:8000,events=tcp://10.0.0.2:5557 --model-path DIR --kv-cache-block-size 16
+  homing epp --pool llama-pool --pool-engine vllm,events=tcp://*:5557 --model-path DIR --host 0.0.0.0
   homing epp --endpoints-file endpoints.txt --model-path DIR --host 0.0.0.0
   homing epp --upstream openai=http://127.0.0.1:8000 --model-path DIR --plaintext --fallbacks 2";
 
@@ -59,6 +61,40 @@ pub(crate) struct EppArgs {
 
     #[command(flatten)]
     pub(crate) upstream: UpstreamArgs,
+    /// InferencePool whose ready pods are the endpoints, watched in Kubernetes
+    ///
+    /// Pods join and leave as the pool's selector and their readiness say; each target port is a server.
+    /// Priorities of requests that name an InferenceObjective of the pool are watched too. The account must be
+    /// allowed to list and watch pods, inferencepools and inferenceobjectives in the namespace.
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "endpoints_file",
+        help_heading = "Workers"
+    )]
+    pub(crate) pool: Option<String>,
+    /// Namespace of the pool; by default the pod's own
+    #[arg(
+        long,
+        value_name = "NAMESPACE",
+        requires = "pool",
+        help_heading = "Workers"
+    )]
+    pub(crate) pool_namespace: Option<String>,
+    /// What the pool's servers are: KIND and options as in --upstream, with * for the pod's address
+    ///
+    /// For example vllm,events=tcp://*:5557,replay=tcp://*:5558. Where a pool has several target ports, the ports
+    /// of events count up with them, as those of vLLM's data-parallel ranks do.
+    #[arg(
+        long,
+        value_name = "KIND[,OPTION=VALUE]",
+        default_value = "vllm",
+        requires = "pool",
+        help_heading = "Workers"
+    )]
+    pub(crate) pool_engine: EngineTemplate,
+    #[command(flatten)]
+    pub(crate) peers: PeerArgs,
     #[command(flatten)]
     pub(crate) blocks: BlockArgs,
     #[command(flatten)]
@@ -88,9 +124,17 @@ pub(crate) struct EppArgs {
     /// Most bytes of large bodies held at once; further ones get 429
     #[arg(long, default_value_t = 128 << 20, value_name = "BYTES", help_heading = "Limits")]
     pub(crate) max_buffered_bytes: usize,
+    /// Longest time for a request's header, and longest pause in its body, in seconds
+    ///
+    /// The body that a gateway hands over counts: one that drips gets 408 and gives its place among
+    /// --max-requests back. What is sent earns more time, at 4096 bytes per second.
+    #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
+    pub(crate) read_timeout: Duration,
     /// Time for running requests to finish after SIGTERM, in seconds
     #[arg(long, default_value = "30", value_parser = seconds, value_name = "SECONDS", help_heading = "Limits")]
     pub(crate) shutdown_grace: Duration,
+    #[command(flatten)]
+    pub(crate) tracing: TracingArgs,
     /// Seed of the router's draws among equals
     #[arg(long, default_value_t = 42, help_heading = "General")]
     pub(crate) seed: u64,

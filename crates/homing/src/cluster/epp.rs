@@ -11,9 +11,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use super::models::{Place, RunningModels};
-use crate::plan::{EppPlan, draw_id};
+use super::peers::Peers;
+use crate::plan::{EppPlan, ServingPlan, draw_id};
 use crate::process::{self, Control, StopSignals};
-use crate::{print, runtime};
+use crate::{print, runtime, tracing_export};
 
 pub(crate) fn run(plan: EppPlan) -> anyhow::Result<()> {
     let log = plan.log.clone();
@@ -25,17 +26,13 @@ async fn serve(plan: EppPlan) -> anyhow::Result<()> {
     let grpc = plan.grpc.listen().await?;
     let health = plan.health.listen().await?;
     let inside = plan.inside.listen().await?;
-    let greeting = Greeting {
-        model: plan.model.served.model.to_string(),
-        mode: plan.model.router.mode.name().to_string(),
-        endpoints: plan.model.workers.to_string(),
-        addresses: [
-            grpc.local_addr()?,
-            health.local_addr()?,
-            inside.local_addr()?,
-        ],
-        encrypted: plan.identity.is_some(),
-    };
+    let peers = Peers::listen(plan.peers).await?;
+    let addresses = [
+        grpc.local_addr()?,
+        health.local_addr()?,
+        inside.local_addr()?,
+    ];
+    let greeting = Greeting::new(&plan.model, addresses, plan.identity.is_some(), &peers);
     let tasks = Tasks::new();
     let (clock, registry) = (Clock::start(), process::registry());
     let id = FrontendId(draw_id());
@@ -44,8 +41,11 @@ async fn serve(plan: EppPlan) -> anyhow::Result<()> {
         clock,
         id,
         fleet_commands: None,
+        shares_engines: peers.may_be(),
+        tracer: tracing_export::start(plan.tracing, clock, &registry, &tasks),
     };
     let frontend = Frontend::new(plan.frontend, parts);
+    peers.start(id, &frontend, (clock, &registry), &tasks);
     let place = Place {
         registry,
         clock,
@@ -96,9 +96,27 @@ struct Greeting {
     /// Of picks, health checks and metrics.
     addresses: [SocketAddr; 3],
     encrypted: bool,
+    /// Where other pickers reach it.
+    peers: Option<SocketAddr>,
 }
 
 impl Greeting {
+    fn new(
+        model: &ServingPlan,
+        addresses: [SocketAddr; 3],
+        encrypted: bool,
+        peers: &Peers,
+    ) -> Self {
+        Self {
+            model: model.served.model.to_string(),
+            mode: model.router.mode.name().to_string(),
+            endpoints: model.workers.to_string(),
+            addresses,
+            encrypted,
+            peers: peers.address(),
+        }
+    }
+
     fn print(&self, control: &Control) {
         let Self {
             model,
@@ -106,6 +124,7 @@ impl Greeting {
             endpoints,
             addresses: [grpc, health, inside],
             encrypted,
+            peers,
         } = self;
         let version = env!("CARGO_PKG_VERSION");
         let tls = match encrypted {
@@ -119,6 +138,9 @@ impl Greeting {
             "  ext_proc   {grpc} ({tls})\n  health     {health}\n  metrics    http://{inside}/metrics\n  \
              decisions  http://{inside}/decisions\n  endpoints  {endpoints}"
         ));
+        if let Some(peers) = peers {
+            print::line(format_args!("  peers      {peers}"));
+        }
         if let Some(news) = control.news() {
             print::line(format_args!("  {news}"));
         }

@@ -1,5 +1,7 @@
 //! `homing frontend`: the OpenAI-compatible server over workers on other machines.
 
+use std::net::SocketAddr;
+
 use contract::{Clock, FrontendId};
 use frontend::{Frontend, FrontendConfig, Listening, Parts};
 use tasks::Tasks;
@@ -7,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::keys;
 use super::models::{Place, RunningModels};
+use super::peers::Peers;
 use crate::https::HttpsFiles;
 use crate::plan::{FrontendPlan, ServingPlan, draw_id};
 use crate::process::{self, Control, ReloadSignal, StopSignals};
-use crate::{https, print, runtime};
+use crate::{https, print, runtime, tracing_export};
 
 pub(crate) fn run(plan: FrontendPlan) -> anyhow::Result<()> {
     let log = plan.log.clone();
@@ -26,6 +29,7 @@ async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
         false => None,
     };
     let listener = plan.api.listen().await?;
+    let peers = Peers::listen(plan.peers).await?;
     let tasks = Tasks::new();
     let https = plan.https.map(HttpsFiles::open).transpose()?;
     let listening = Listening {
@@ -35,7 +39,7 @@ async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
     if let Some(https) = https {
         tasks.spawn(https.follow(tasks.stop.clone()));
     }
-    let greeting = Greeting::new(&plan.models);
+    let greeting = Greeting::new(&plan.models, peers.address());
     let (clock, registry) = (Clock::start(), process::registry());
     let id = FrontendId(draw_id());
     let keys = plan.api_key_file.map(|path| keys::follow(&path, &tasks));
@@ -48,8 +52,11 @@ async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
         clock,
         id,
         fleet_commands: None,
+        shares_engines: peers.may_be(),
+        tracer: tracing_export::start(plan.tracing, clock, &registry, &tasks),
     };
     let frontend = Frontend::new(config, parts);
+    peers.start(id, &frontend, (clock, &registry), &tasks);
     let place = Place {
         registry,
         clock,
@@ -93,10 +100,12 @@ async fn asked_to_reload(signal: Option<&mut ReloadSignal>) {
 struct Greeting {
     /// Name, router mode and workers of each.
     models: Vec<[String; 3]>,
+    /// Where other frontends reach it.
+    peers: Option<SocketAddr>,
 }
 
 impl Greeting {
-    fn new(models: &[ServingPlan]) -> Self {
+    fn new(models: &[ServingPlan], peers: Option<SocketAddr>) -> Self {
         let about = |plan: &ServingPlan| {
             let mode = plan.router.mode.name().to_string();
             [
@@ -107,6 +116,7 @@ impl Greeting {
         };
         Self {
             models: models.iter().map(about).collect(),
+            peers,
         }
     }
 
@@ -131,6 +141,9 @@ impl Greeting {
                     print::line(format_args!("  model    {model}, router {mode}: {workers}"));
                 }
             }
+        }
+        if let Some(peers) = self.peers {
+            print::line(format_args!("  peers    {peers}"));
         }
         if let Some(news) = control.news() {
             print::line(format_args!("  {news}"));

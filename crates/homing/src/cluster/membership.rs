@@ -5,6 +5,7 @@ use std::sync::Arc;
 use adapters::{EngineSettings, Engines, Timing, Tokenize};
 use anyhow::Context as _;
 use contract::{Clock, FrontendId, TokenId};
+use kubernetes::PoolWatch;
 use preprocess::{Specials, Tokenizer};
 use remote::connect::{ConnectConfig, Connector};
 use remote::discovery;
@@ -15,8 +16,10 @@ use tokio::sync::watch;
 use transport::Roster;
 
 use crate::plan::{
-    DynamoPlan, DynamoRegistry, Found, OwnWorkers, Served, Source, Upstreams, WorkerSources,
+    DynamoPlan, DynamoRegistry, Found, MoreUpstreams, OwnWorkers, Served, Source, Upstreams,
+    WorkerSources,
 };
+use crate::pool_endpoints;
 
 /// The frontend that workers join.
 pub(super) struct JoinTarget {
@@ -36,7 +39,7 @@ pub(super) async fn follow(
     place: JoinTarget,
     tasks: &Tasks,
 ) -> anyhow::Result<()> {
-    start_upstreams(workers.upstreams, &place, tasks)?;
+    start_upstreams(workers.upstreams, &place, tasks).await?;
     match workers.source {
         Source::Own(own) => follow_own(own, place, tasks).await,
         Source::Dynamo(plan) => follow_dynamo(plan, place, tasks).await,
@@ -92,7 +95,11 @@ async fn follow_dynamo(plan: DynamoPlan, place: JoinTarget, tasks: &Tasks) -> an
     Ok(())
 }
 
-fn start_upstreams(upstreams: Upstreams, place: &JoinTarget, tasks: &Tasks) -> anyhow::Result<()> {
+async fn start_upstreams(
+    upstreams: Upstreams,
+    place: &JoinTarget,
+    tasks: &Tasks,
+) -> anyhow::Result<()> {
     let tokenizer = Arc::clone(&place.tokenizer);
     let settings = EngineSettings {
         model: place.served.model.clone(),
@@ -113,15 +120,26 @@ fn start_upstreams(upstreams: Upstreams, place: &JoinTarget, tasks: &Tasks) -> a
     let JoinTarget {
         roster, registry, ..
     } = place;
-    let Some(file) = upstreams.file else {
-        let started = Engines::start(upstreams.specs, &settings, roster, registry, tasks);
-        started.context("--upstream")?;
-        return Ok(());
-    };
-    let listed = [&upstreams.specs[..], file.specs()].concat();
-    let (lists, receiver) = watch::channel(listed);
-    let following = Engines::follow(receiver, &settings, roster, registry, tasks);
-    following.context("--endpoints-file")?;
-    tasks.spawn(file.follow(upstreams.specs, lists, tasks.stop.clone()));
+    let named = upstreams.specs;
+    match upstreams.more {
+        None => {
+            let started = Engines::start(named, &settings, roster, registry, tasks);
+            started.context("--upstream")?;
+        }
+        Some(MoreUpstreams::File(file)) => {
+            let (lists, receiver) = watch::channel([&named[..], file.specs()].concat());
+            let following = Engines::follow(receiver, &settings, roster, registry, tasks);
+            following.context("--endpoints-file")?;
+            tasks.spawn(file.follow(named, lists, tasks.stop.clone()));
+        }
+        Some(MoreUpstreams::Pool(plan)) => {
+            let pool = PoolWatch::start(plan.settings.clone(), tasks).await;
+            let pool = pool.context("--pool")?;
+            let (lists, receiver) = watch::channel(named.clone());
+            let following = Engines::follow(receiver, &settings, roster, registry, tasks);
+            following.context("--pool")?;
+            tasks.spawn_until_stop(pool_endpoints::follow(plan, pool, named, lists));
+        }
+    }
     Ok(())
 }

@@ -171,7 +171,7 @@ fn dynamo_names_mean_our_options() {
     );
     assert_eq!(variables("seed"), ["HOMING_SEED"]);
     let commands = ["demo", "frontend"].map(command);
-    for (option, _) in DYNAMO_NAMES {
+    for (option, _) in OTHER_NAMES {
         let has = |command: &Command| {
             let mut arguments = command.get_arguments();
             arguments.any(|argument| argument.get_long() == Some(option))

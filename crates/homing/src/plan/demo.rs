@@ -17,7 +17,7 @@ use preprocess::corpus;
 use router::{Mode, RouterConfig};
 
 use super::backend::BackendOptions;
-use super::{BackendPlan, EnginePlan};
+use super::{BackendPlan, EnginePlan, TracingPlan, draw_id};
 use crate::args::{DemoArgs, ObservabilityArgs, StarterChoice};
 use crate::baseline_file;
 use crate::dashboards::lines::{Choice, Lines};
@@ -40,6 +40,7 @@ pub(crate) struct DemoPlan {
     pub(crate) load: Option<LoadPlan>,
     pub(crate) console: ConsolePlan,
     pub(crate) observability: Option<ObservabilityPlan>,
+    pub(crate) tracing: Option<TracingPlan>,
     /// How long running streams may take to finish.
     pub(crate) grace: Duration,
 }
@@ -157,6 +158,7 @@ impl DemoArgs {
             load,
             console,
             observability: self.beside.resolve(),
+            tracing: self.tracing.resolve(draw_id())?,
             grace: self.limits.shutdown_grace,
         })
     }

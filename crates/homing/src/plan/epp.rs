@@ -8,20 +8,27 @@ use anyhow::ensure;
 use contract::Visitors;
 use epp::Identity;
 use frontend::{
-    Connections, FaultLimits, ForwardPolicy, FrontendConfig, Listening, PickConfig, StoreLimits,
-    UnknownFields,
+    Connections, FaultLimits, ForwardPolicy, FrontendConfig, Listening, Objectives, PickConfig,
+    StoreLimits, UnknownFields,
 };
+use kubernetes::PoolSettings;
 
 use super::frontend::ServingOptions;
-use super::{Found, OwnWorkers, ServingPlan, Source, WorkerSources};
-use crate::args::EppArgs;
+use super::{
+    Found, MoreUpstreams, OwnWorkers, PeersPlan, ServingPlan, Source, TracingPlan, WorkerSources,
+    draw_id,
+};
+use crate::args::{BlockArgs, EppArgs};
 use crate::endpoints_file::AddressForm;
 use crate::open_files;
+use crate::pool_endpoints::PoolPlan;
 use crate::process::{Control, Endpoint};
 
 /// Of whoever reads metrics and decisions.
-const READ_TIMEOUT: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(30);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+/// Tokens of the longest prompt with its answer that is routed by its cache.
+const LONGEST_CONTEXT: u32 = 1 << 20;
 
 pub(crate) struct EppPlan {
     pub(crate) log: String,
@@ -33,15 +40,20 @@ pub(crate) struct EppPlan {
     /// Without one, gRPC is in the clear.
     pub(crate) identity: Option<Identity>,
     pub(crate) model: ServingPlan,
+    pub(crate) peers: Option<PeersPlan>,
     pub(crate) frontend: FrontendConfig,
     pub(crate) pick: PickConfig,
+    pub(crate) tracing: Option<TracingPlan>,
     /// How long running requests may take to finish.
     pub(crate) grace: Duration,
 }
 
 impl EppArgs {
     pub(crate) fn resolve(self) -> anyhow::Result<EppPlan> {
-        let model = self.serving()?;
+        let fixed = self.objectives.iter();
+        let fixed = fixed.map(|one| (one.name.clone(), one.priority)).collect();
+        let objectives = Objectives::new(fixed);
+        let model = self.serving(&objectives)?;
         let identity = self.identity()?;
         let loopback = self.host.is_loopback();
         let control = Control::new(self.control_token.clone(), loopback);
@@ -50,14 +62,13 @@ impl EppArgs {
             address: SocketAddr::new(self.host, port),
             option,
         };
-        let objectives = self.objectives.iter();
         Ok(EppPlan {
             grpc: endpoint(self.grpc_port, "--grpc-port"),
             health: endpoint(self.health_port, "--health-port"),
             inside: endpoint(self.metrics_port, "--metrics-port"),
             listening: Listening {
-                patience: READ_TIMEOUT,
-                read_timeout: READ_TIMEOUT,
+                patience: PATIENCE,
+                read_timeout: self.read_timeout,
                 idle_timeout: IDLE_TIMEOUT,
                 visitors,
                 tls: None,
@@ -65,14 +76,15 @@ impl EppArgs {
             },
             identity,
             model,
+            peers: self.peers.resolve()?,
             frontend: self.frontend(&control),
             pick: PickConfig {
                 fallbacks: self.fallbacks,
-                objectives: objectives
-                    .map(|one| (one.name.clone(), one.priority))
-                    .collect(),
+                objectives,
+                read_timeout: self.read_timeout,
             },
             control,
+            tracing: self.tracing.resolve(draw_id())?,
             grace: self.shutdown_grace,
             log: self.general.log,
         })
@@ -86,21 +98,37 @@ impl EppArgs {
         })
     }
 
-    fn serving(&self) -> anyhow::Result<ServingPlan> {
+    fn serving(&self, objectives: &Objectives) -> anyhow::Result<ServingPlan> {
         ensure!(
-            !self.upstream.is_empty(),
-            "no endpoints: name them with --upstream or --endpoints-file"
+            !self.upstream.is_empty() || self.pool.is_some(),
+            "no endpoints: name them with --pool, --endpoints-file or --upstream"
         );
+        let mut upstreams = self.upstream.read(AddressForm::Ip)?;
+        if let Some(name) = &self.pool {
+            upstreams.more = Some(MoreUpstreams::Pool(PoolPlan {
+                settings: PoolSettings {
+                    name: name.clone(),
+                    namespace: self.pool_namespace.clone(),
+                },
+                template: self.pool_engine.clone(),
+                objectives: objectives.clone(),
+            }));
+        }
+        let blocks = BlockArgs {
+            // How long a prompt may be is for the servers to say.
+            max_context_tokens: self.blocks.max_context_tokens.or(Some(LONGEST_CONTEXT)),
+            ..self.blocks.clone()
+        };
         let options = ServingOptions {
             upstream: &self.upstream,
             model: &self.model,
-            blocks: &self.blocks,
+            blocks: &blocks,
             routing: &self.routing,
             seed: self.seed,
             any_vocabulary: true,
         };
         options.plan(WorkerSources {
-            upstreams: self.upstream.read(AddressForm::Ip)?,
+            upstreams,
             source: Source::Own(OwnWorkers {
                 found: Found::Listed(BTreeSet::new()),
                 cluster: String::new(),
@@ -129,7 +157,7 @@ impl EppArgs {
             access: control.access.clone(),
             api_keys: None,
             faults: FaultLimits::default(),
-            slow_reader_timeout: READ_TIMEOUT,
+            slow_reader_timeout: PATIENCE,
         }
     }
 }

@@ -13,7 +13,7 @@ use engine::sim::{PUBLISHED_PROFILE, Profile};
 use frontend::{FaultLimits, ForwardPolicy, FrontendConfig, Listening};
 use router::RouterConfig;
 
-use super::{ModelPlan, WorkerSources};
+use super::{ModelPlan, PeersPlan, TracingPlan, Upstreams, WorkerSources, draw_id};
 use crate::args::{
     BlockArgs, FrontendArgs, ModelArgs, RoutingArgs, UnknownFieldsChoice, UpstreamArgs,
 };
@@ -28,9 +28,11 @@ pub(crate) struct FrontendPlan {
     pub(crate) listening: Listening,
     pub(crate) https: Option<HttpsFiles>,
     pub(crate) models: Vec<ServingPlan>,
+    pub(crate) peers: Option<PeersPlan>,
     /// Without the keys, which are followed from `api_key_file`.
     pub(crate) frontend: FrontendConfig,
     pub(crate) api_key_file: Option<PathBuf>,
+    pub(crate) tracing: Option<TracingPlan>,
     /// How long running streams may take to finish.
     pub(crate) grace: Duration,
 }
@@ -96,6 +98,7 @@ impl FrontendArgs {
                 listed
             }
         };
+        let peers = self.peers.resolve()?;
         let has_keys = self.api_key_file.is_some();
         let loopback = self.host.is_loopback();
         // A reverse proxy may stand before a loopback listener whose clients have keys.
@@ -133,8 +136,10 @@ impl FrontendArgs {
             listening: self.limits.listening(visitors),
             https: self.https.files(),
             models,
+            peers,
             frontend,
             api_key_file: self.api_key_file,
+            tracing: self.tracing.resolve(draw_id())?,
             grace: self.limits.shutdown_grace,
         })
     }
@@ -170,11 +175,11 @@ impl ServingOptions<'_> {
         let model = self.model.resolve()?;
         let any_vocabulary = self.any_vocabulary && workers.upstreams.all_of(EngineKind::Openai);
         ensure!(
-            self.upstream.is_empty() || model.is_named() || any_vocabulary,
-            "--upstream and --endpoints-file need --model-path: a folder with the tokenizer and the \
-             chat template of the model that these servers serve"
+            workers.upstreams.is_empty() || model.is_named() || any_vocabulary,
+            "servers of other engines need --model-path: a folder with the tokenizer and the chat \
+             template of the model that they serve"
         );
-        let served = self.served(&model)?;
+        let served = self.served(&model, &workers.upstreams)?;
         Ok(ServingPlan {
             router: self.routing.config(self.seed, served.blocks)?,
             served,
@@ -185,7 +190,7 @@ impl ServingOptions<'_> {
         })
     }
 
-    fn served(&self, model: &ModelPlan) -> anyhow::Result<Served> {
+    fn served(&self, model: &ModelPlan, upstreams: &Upstreams) -> anyhow::Result<Served> {
         let profile = Profile::named(PUBLISHED_PROFILE)?;
         let BlockArgs {
             kv_cache_block_size,
@@ -196,7 +201,7 @@ impl ServingOptions<'_> {
             model: match model.served_name()? {
                 Some(name) => name,
                 // Nobody else would say that the name is wrong.
-                None if !self.upstream.is_empty() && model.is_named() => model.folder_name()?,
+                None if !upstreams.is_empty() && model.is_named() => model.folder_name()?,
                 None => profile.model,
             },
             blocks: BlockFormat {

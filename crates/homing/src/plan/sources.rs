@@ -15,6 +15,7 @@ use super::EtcdPlan;
 use crate::args::{Discovery, FrontendArgs, UpstreamArgs};
 use crate::endpoints_file::{AddressForm, EndpointsFile};
 use crate::environment;
+use crate::pool_endpoints::PoolPlan;
 
 /// All workers of a frontend.
 pub(crate) struct WorkerSources {
@@ -25,20 +26,42 @@ pub(crate) struct WorkerSources {
 /// Servers of other engines, each one a worker.
 pub(crate) struct Upstreams {
     pub(crate) specs: Vec<EngineSpec>,
-    /// Where more are listed.
-    pub(crate) file: Option<EndpointsFile>,
+    pub(crate) more: Option<MoreUpstreams>,
     /// What they are asked with.
     pub(crate) api_key: Option<String>,
     /// How long they may be silent.
     pub(crate) silent_after: Duration,
 }
 
+/// Where more servers are listed, which come and go.
+pub(crate) enum MoreUpstreams {
+    File(EndpointsFile),
+    Pool(PoolPlan),
+}
+
 impl Upstreams {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.specs.is_empty() && self.more.is_none()
+    }
+
     /// Whether all that are known by now are of this kind.
     pub(crate) fn all_of(&self, kind: EngineKind) -> bool {
-        let listed = self.file.iter().flat_map(EndpointsFile::specs);
-        let mut specs = self.specs.iter().chain(listed);
-        specs.all(|spec| spec.kind == kind)
+        let named = self.specs.iter().all(|spec| spec.kind == kind);
+        let listed = match &self.more {
+            None => true,
+            Some(MoreUpstreams::File(file)) => file.specs().iter().all(|spec| spec.kind == kind),
+            Some(MoreUpstreams::Pool(pool)) => pool.template.kind() == kind,
+        };
+        named && listed
+    }
+}
+
+impl fmt::Display for MoreUpstreams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(file) => file.fmt(f),
+            Self::Pool(pool) => pool.fmt(f),
+        }
     }
 }
 
@@ -98,8 +121,8 @@ impl UpstreamArgs {
         let file = self.endpoints_file.as_deref();
         Ok(Upstreams {
             specs: self.upstreams.clone(),
-            file: file
-                .map(|path| EndpointsFile::open(path, form))
+            more: file
+                .map(|path| EndpointsFile::open(path, form).map(MoreUpstreams::File))
                 .transpose()?,
             api_key,
             silent_after: self.upstream_silence_timeout,
@@ -182,8 +205,8 @@ impl fmt::Display for WorkerSources {
         let found = self.source.to_string();
         let found = (!found.is_empty()).then_some(found);
         let named = self.upstreams.specs.iter().map(EngineSpec::display_name);
-        let file = self.upstreams.file.iter().map(ToString::to_string);
-        let all: Vec<String> = found.into_iter().chain(named).chain(file).collect();
+        let more = self.upstreams.more.iter().map(ToString::to_string);
+        let all: Vec<String> = found.into_iter().chain(named).chain(more).collect();
         f.write_str(&all.join(", "))
     }
 }

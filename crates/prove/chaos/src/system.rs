@@ -295,6 +295,8 @@ fn front(scene: &Scene, mode: &str, queue_limit: u32, clock: Clock, tasks: &Task
         clock,
         id: FrontendId(1),
         fleet_commands: None,
+        shares_engines: false,
+        tracer: spans::Tracer::off(),
     };
     let config = FrontendConfig {
         max_requests: 1000,

@@ -19,9 +19,11 @@ use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use openai::responses::StoreLimits;
 use openai::{ChatCompletionChunk, UnknownFields, Usage};
+use parking_lot::Mutex;
 use preprocess::{PreprocessConfig, Preprocessor, corpus};
 use router::{Router, RouterConfig, WorkerView};
 use serde_json::{Value, json};
+use spans::{Finished, FinishedTrace, SampleRatio, Tracer};
 use tasks::Tasks;
 use telemetry::Registry;
 use tower::ServiceExt as _;
@@ -37,6 +39,8 @@ pub struct Cluster {
     pub workers: Vec<Worker>,
     pub model: String,
     pub registry: Registry,
+    /// Of requests that have ended, if spans are recorded.
+    pub traces: Mutex<Option<Finished>>,
     _tasks: Tasks,
 }
 
@@ -56,6 +60,8 @@ pub struct Setup {
     pub trust_priority: bool,
     /// The text of a key file.
     pub api_keys: Option<&'static str>,
+    /// Share of the requests whose spans are recorded; `None` if that is off.
+    pub traced: Option<SampleRatio>,
 }
 
 impl Default for Setup {
@@ -72,11 +78,29 @@ impl Default for Setup {
             max_queue_wait: None,
             trust_priority: false,
             api_keys: None,
+            traced: None,
         }
     }
 }
 
 impl Setup {
+    /// And the spans of its requests, if some are recorded.
+    fn start_frontend(&self, registry: &Registry, clock: Clock) -> (Frontend, Option<Finished>) {
+        let traced = self
+            .traced
+            .map(|ratio| Tracer::new(ratio, 7, clock, registry));
+        let (tracer, traces) = traced.unzip();
+        let parts = Parts {
+            registry: registry.clone(),
+            clock,
+            id: FrontendId(0),
+            fleet_commands: None,
+            shares_engines: false,
+            tracer: tracer.unwrap_or_default(),
+        };
+        (Frontend::new(self.frontend(), parts), traces)
+    }
+
     fn frontend(&self) -> FrontendConfig {
         let keys = self.api_keys.map(|text| ApiKeys::parse(text).unwrap());
         FrontendConfig {
@@ -121,14 +145,7 @@ impl Cluster {
         let router = Router::new(config, &registry, clock);
         let (roster, changes) = roster();
         let tasks = Tasks::new();
-        let parts = Parts {
-            registry: registry.clone(),
-            clock,
-            id: FrontendId(0),
-            fleet_commands: None,
-        };
-        let config = setup.frontend();
-        let frontend = Frontend::new(config, parts);
+        let (frontend, traces) = setup.start_frontend(&registry, clock);
         let model = ModelParts {
             name: profile.model.clone(),
             preprocessor,
@@ -159,6 +176,7 @@ impl Cluster {
             workers: started,
             model: profile.model.as_str().to_owned(),
             registry,
+            traces: Mutex::new(traces),
             _tasks: tasks,
         };
         cluster
@@ -179,6 +197,12 @@ impl Cluster {
         let rows = text.lines().filter(|line| line.starts_with(name));
         let value = |row: &str| row.rsplit(' ').next()?.parse::<f64>().ok();
         rows.filter_map(value).sum()
+    }
+
+    /// The spans of the next request that has ended, if there is one.
+    pub fn next_trace(&self) -> Option<FinishedTrace> {
+        let trace = self.traces.lock().as_mut()?.try_recv().ok()?;
+        Some(*trace)
     }
 
     /// Waits on a level, with a deadline in virtual time.

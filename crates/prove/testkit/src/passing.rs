@@ -16,6 +16,7 @@ use openai::UnknownFields;
 use parking_lot::Mutex;
 use preprocess::{PreprocessConfig, Preprocessor};
 use router::{Router, RouterConfig};
+use spans::Tracer;
 use tasks::Tasks;
 use telemetry::Registry;
 use transport::{
@@ -169,10 +170,8 @@ pub struct PassingFleet {
 /// Bytes that have passed by.
 pub type Heard = Arc<Mutex<Vec<u8>>>;
 
-/// A frontend whose engines' answers only pass by, and that takes bodies of so many bytes.
-pub async fn passing_fleet(max_requests: usize, max_body_bytes: usize) -> PassingFleet {
-    let (clock, registry) = (Clock::start(), Registry::new());
-    let config = FrontendConfig {
+fn config(max_requests: usize, max_body_bytes: usize) -> FrontendConfig {
+    FrontendConfig {
         max_requests,
         max_body_bytes,
         max_buffered_bytes: LARGE_BODIES,
@@ -189,12 +188,29 @@ pub async fn passing_fleet(max_requests: usize, max_body_bytes: usize) -> Passin
         faults: FaultLimits::default(),
         slow_reader_timeout: Duration::from_secs(30),
         forward: ForwardPolicy::default(),
-    };
+    }
+}
+
+/// A frontend whose engines' answers only pass by, and that takes bodies of so many bytes.
+pub async fn passing_fleet(max_requests: usize, max_body_bytes: usize) -> PassingFleet {
+    traced_fleet(max_requests, max_body_bytes, Tracer::off()).await
+}
+
+/// The same, with spans of its requests.
+pub async fn traced_fleet(
+    max_requests: usize,
+    max_body_bytes: usize,
+    tracer: Tracer,
+) -> PassingFleet {
+    let (clock, registry) = (Clock::start(), Registry::new());
+    let config = config(max_requests, max_body_bytes);
     let parts = Parts {
         registry: registry.clone(),
         clock,
         id: FrontendId(0),
         fleet_commands: None,
+        shares_engines: false,
+        tracer,
     };
     let frontend = Frontend::new(config, parts);
     let (roster, changes) = transport::roster();

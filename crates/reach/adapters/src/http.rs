@@ -5,6 +5,8 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
+use contract::TraceContext;
+use contract::trace::{TRACEPARENT, TRACESTATE};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -73,7 +75,7 @@ impl Server {
         method: Method,
         path: &str,
         body: Vec<u8>,
-        request_id: Option<&str>,
+        sender: Sender<'_>,
     ) -> Result<Response<Incoming>, HttpError> {
         let mut request = Request::builder()
             .method(method)
@@ -84,8 +86,8 @@ impl Server {
         if let Some(key) = &self.key {
             request = request.header(AUTHORIZATION, key.clone());
         }
-        if let Some(id) = request_id.and_then(|id| HeaderValue::from_str(id).ok()) {
-            request = request.header("x-request-id", id);
+        for (name, value) in sender.headers() {
+            request = request.header(name, value);
         }
         let request = request.body(Full::from(body))?;
         Ok(self.client.send(request).await?)
@@ -110,12 +112,36 @@ impl Server {
         limits: Limits,
     ) -> Result<(StatusCode, Bytes), HttpError> {
         let fetching = async {
-            let response = self.send(method, path, body, None).await?;
+            let response = self.send(method, path, body, Sender::default()).await?;
             let status = response.status();
             Ok((status, read(response, limits.bytes).await?))
         };
         let fetched = tokio::time::timeout(limits.time, fetching).await;
         fetched.map_err(|_| HttpError::Timeout(limits.time))?
+    }
+}
+
+/// On whose behalf an engine is asked, in words for its log and for its traces.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sender<'a> {
+    pub(crate) request_id: Option<&'a str>,
+    pub(crate) trace: Option<&'a TraceContext>,
+}
+
+impl Sender<'_> {
+    fn headers(&self) -> impl Iterator<Item = (&'static str, HeaderValue)> {
+        let header = |text: &str| HeaderValue::from_str(text).ok();
+        let state = self.trace.and_then(TraceContext::state);
+        let headers = [
+            ("x-request-id", self.request_id.and_then(header)),
+            (
+                TRACEPARENT,
+                self.trace.and_then(|trace| header(&trace.parent())),
+            ),
+            (TRACESTATE, state.and_then(header)),
+        ];
+        let present = |(name, value): (_, Option<HeaderValue>)| Some((name, value?));
+        headers.into_iter().filter_map(present)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::cache_view::CacheView;
 use crate::completion::{self, Answer, CompletionRequest};
 use crate::dialect::Dialect;
 use crate::forward::{self, ForwardedAnswer};
-use crate::http::{HttpError, Limits, Server};
+use crate::http::{HttpError, Limits, Sender, Server};
 use crate::last_sign::LastSign;
 use crate::overheard::PassingAnswer;
 use crate::retokenize::Tokenize;
@@ -142,9 +142,13 @@ impl HttpLink {
         let pending = self.cache.expect(posted.prompt, request.hash_seed);
         let sent = self.clock.now();
         let id = unique_id(request);
+        let sender = Sender {
+            request_id: Some(&id),
+            trace: request.trace.as_ref(),
+        };
         let sending = self
             .server
-            .send(Method::POST, posted.path, posted.body, Some(&id));
+            .send(Method::POST, posted.path, posted.body, sender);
         let answer = self.wait(sending).await?;
         let status = answer.status();
         if status != StatusCode::OK {

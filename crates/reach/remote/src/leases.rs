@@ -125,29 +125,31 @@ impl Leases {
     fn shares(&self) -> BTreeMap<FrontendId, u32> {
         let need =
             |tenant: &FrontendShare| tenant.load.in_flight.saturating_add(tenant.load.waiting);
-        let mut open: Vec<(FrontendId, u32)> = self
-            .tenants
-            .iter()
-            .map(|(id, tenant)| (*id, need(tenant)))
-            .collect();
-        // The modest are served in full; the others divide what is left.
-        open.sort_by_key(|(id, need)| (*need, *id));
-        let mut left = self.slots;
-        let mut shares = BTreeMap::new();
-        for (index, (id, need)) in open.iter().enumerate() {
-            let others = (open.len() - index) as u32;
-            let share = (*need).min(left / others);
-            shares.insert(*id, share);
-            left -= share;
-        }
-        for (index, (id, _)) in open.iter().enumerate() {
-            let others = (open.len() - index) as u32;
-            let spare = left / others;
-            *shares.entry(*id).or_default() += spare;
-            left -= spare;
-        }
-        shares
+        let needs = self.tenants.iter();
+        let needs = needs.map(|(id, tenant)| (*id, need(tenant))).collect();
+        fair_shares(self.slots, needs)
     }
+}
+
+/// Divides slots among frontends that need so many each: the modest are served in full, the others
+/// divide what is left, and what nobody needs is divided evenly.
+pub fn fair_shares(slots: u32, mut needs: Vec<(FrontendId, u32)>) -> BTreeMap<FrontendId, u32> {
+    needs.sort_by_key(|(id, need)| (*need, *id));
+    let mut left = slots;
+    let mut shares = BTreeMap::new();
+    for (index, (id, need)) in needs.iter().enumerate() {
+        let others = (needs.len() - index) as u32;
+        let share = (*need).min(left / others);
+        shares.insert(*id, share);
+        left -= share;
+    }
+    for (index, (id, _)) in needs.iter().enumerate() {
+        let others = (needs.len() - index) as u32;
+        let spare = left / others;
+        *shares.entry(*id).or_default() += spare;
+        left -= spare;
+    }
+    shares
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@
 //! | [`leases`] | how a worker divides its slots among frontends |
 //! | [`serve`] | the worker's side |
 //! | [`connect`], [`link`] | the frontend's side |
+//! | [`peers`] | how frontends divide engines that do not do it themselves |
 //! | `silence` | when the other side counts as gone |
 //! | [`events`] | the event planes |
 //! | [`discovery`] | where workers are: a list, etcd, Kubernetes |
@@ -41,6 +42,7 @@ pub mod events;
 pub mod leases;
 pub mod link;
 mod metrics;
+pub mod peers;
 pub mod registration;
 pub mod serve;
 mod silence;

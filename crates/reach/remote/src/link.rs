@@ -81,9 +81,12 @@ impl GrpcLink {
 impl WorkerLink for GrpcLink {
     fn generate(&self, request: GenerateRequest) -> LinkFuture<'_, TokenStream> {
         Box::pin(async move {
-            let request = wire::to_request(&request, self.frontend.0);
+            let mut call = tonic::Request::new(wire::to_request(&request, self.frontend.0));
+            if let Some(trace) = &request.trace {
+                wire::write_trace(trace, call.metadata_mut());
+            }
             let mut client = self.client.clone();
-            let stream = self.call(client.generate(request)).await?;
+            let stream = self.call(client.generate(call)).await?;
             Ok(TokenStream::from_source(RemoteChunks {
                 worker: self.worker,
                 stream,

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use contract::{Clock, FeedMessage, FrontendId, Lease};
+use contract::{Clock, FeedMessage, FrontendId, GenerateRequest, Lease};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, broadcast, watch};
@@ -260,7 +260,11 @@ impl Worker for Service {
         request: Request<wire::GenerateRequest>,
     ) -> Result<Response<Answer>, Status> {
         let shared = &self.shared;
-        let request = wire::from_request(request.into_inner())?;
+        let trace = wire::read_trace(request.metadata());
+        let request = GenerateRequest {
+            trace,
+            ..wire::from_request(request.into_inner())?
+        };
         let place = RequestSlot::take(shared).ok_or_else(|| {
             let most = shared.config.max_requests;
             Status::resource_exhausted(format!("{most} requests are here already"))

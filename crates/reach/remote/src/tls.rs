@@ -57,6 +57,11 @@ impl Tls {
             .identity(self.identity.clone())
     }
 
+    /// For a server that was found under this name and is reached at another address.
+    pub(crate) fn client_of(&self, name: &str) -> ClientTlsConfig {
+        self.client().domain_name(name)
+    }
+
     /// A client without a certificate is turned away.
     pub(crate) fn server(&self) -> ServerTlsConfig {
         ServerTlsConfig::new()

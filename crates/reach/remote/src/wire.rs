@@ -2,6 +2,7 @@
 
 mod convert;
 mod event;
+mod trace;
 
 #[allow(
     missing_debug_implementations,
@@ -21,3 +22,4 @@ pub use convert::{
 };
 pub use event::{EnvelopeError, Sender, decode_envelope, encode_envelope};
 pub use generated::*;
+pub use trace::{read_trace, write_trace};

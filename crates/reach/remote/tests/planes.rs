@@ -73,6 +73,7 @@ fn request(prompt: usize, answered: &[u32]) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("r"),
         nonce: 0,
+        trace: None,
         prompt: vec![1; prompt].into(),
         answered: answered.into(),
         hash_seed: HashSeed::BASE,

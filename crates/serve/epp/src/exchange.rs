@@ -16,6 +16,7 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use contract::TraceContext;
 use frontend::{Call, Refused};
 use http::StatusCode;
 
@@ -24,7 +25,7 @@ use crate::wire::{self, BodySendMode, HttpBody, ProcessingRequest, ProcessingRes
 
 /// What Envoy has to say, as far as it matters.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub enum Event {
     Headers {
         call: Box<Call>,
         ends: bool,
@@ -43,22 +44,22 @@ pub(crate) enum Event {
 
 /// A part of a body.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Part {
-    pub(crate) bytes: Bytes,
+pub struct Part {
+    pub bytes: Bytes,
     /// Nothing follows, trailers neither.
-    pub(crate) ends: bool,
+    pub ends: bool,
 }
 
 /// Whether Envoy hands bodies over and sends on what it gets back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Modes {
-    pub(crate) request: bool,
-    pub(crate) answer: bool,
+pub struct Modes {
+    pub request: bool,
+    pub answer: bool,
 }
 
 /// What is to be done.
 #[derive(Debug)]
-pub(crate) enum Order {
+pub enum Order {
     /// Take the request in.
     Open(Box<Call>),
     /// Keep a part of its body.
@@ -80,7 +81,7 @@ pub(crate) enum Order {
 /// A message that cannot come now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message} while {phase}")]
-pub(crate) struct OutOfOrder {
+pub struct OutOfOrder {
     message: &'static str,
     phase: &'static str,
 }
@@ -120,14 +121,14 @@ impl Phase {
 
 /// One HTTP request and its answer.
 #[derive(Debug)]
-pub(crate) struct Exchange {
+pub struct Exchange {
     phase: Phase,
     modes: Modes,
 }
 
 impl Event {
     /// `None` for a message of a kind that we do not know.
-    pub(crate) fn read(message: ProcessingRequest) -> Option<Self> {
+    pub fn read(message: ProcessingRequest) -> Option<Self> {
         let metadata = message.metadata_context.as_ref();
         let part = |body: HttpBody| Part {
             bytes: body.body,
@@ -166,8 +167,8 @@ impl Event {
     }
 }
 
-impl Exchange {
-    pub(crate) fn new() -> Self {
+impl Default for Exchange {
+    fn default() -> Self {
         Self {
             phase: Phase::New,
             // Of an Envoy that does not say: what the protocol of endpoint pickers asks for.
@@ -177,9 +178,11 @@ impl Exchange {
             },
         }
     }
+}
 
+impl Exchange {
     /// Takes the next message.
-    pub(crate) fn step(&mut self, event: Event) -> Result<Vec<Order>, OutOfOrder> {
+    pub fn step(&mut self, event: Event) -> Result<Vec<Order>, OutOfOrder> {
         let name = event.name();
         Ok(match (self.phase, event) {
             (Phase::New, Event::Headers { call, ends, modes }) => {
@@ -274,17 +277,18 @@ impl Exchange {
         orders
     }
 
-    /// What to send when endpoints were picked.
-    pub(crate) fn picked(
+    /// What to send when endpoints were picked, and under which span of ours they are asked.
+    pub fn picked(
         &mut self,
         endpoints: &[SocketAddr],
         body: &Bytes,
+        asks: Option<&TraceContext>,
     ) -> Vec<ProcessingResponse> {
         let Phase::Picking(end) = self.phase else {
             return Vec::new();
         };
         self.phase = Phase::Sent;
-        let mut replies = vec![wire::destination(endpoints)];
+        let mut replies = vec![wire::destination(endpoints, asks)];
         match end {
             End::Headers => {}
             End::Body => replies.extend(wire::echo(Side::Request, body, true)),
@@ -297,7 +301,7 @@ impl Exchange {
     }
 
     /// What to send when the request is refused.
-    pub(crate) fn refused(&mut self, refused: Refused) -> ProcessingResponse {
+    pub fn refused(&mut self, refused: Refused) -> ProcessingResponse {
         self.phase = Phase::Over;
         wire::immediate(refused)
     }

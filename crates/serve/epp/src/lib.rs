@@ -12,22 +12,23 @@
 //!
 //! | module | what it does | |
 //! |---|---|---|
-//! | `exchange` | the order of one request's messages | pure |
-//! | `wire` | the messages, from and to what we know | pure |
+//! | [`exchange`] | the order of one request's messages | pure |
+//! | [`wire`] | the messages, from and to what we know | pure |
 //! | `stream` | one gRPC stream: does what `exchange` orders | |
 //! | [`server`] | listeners, limits | |
 //! | `health` | `grpc.health.v1` | |
 //! | [`identity`] | the certificate | |
 //!
 //! Who is chosen is [`frontend::Picker`]'s matter and the router's. A stream that ends or breaks drops
-//! what it holds, which gives the place on the endpoint back.
+//! what it holds, which gives the place on the endpoint back. The pure modules are public for those who
+//! play Envoy: fuzzing, and the benchmark.
 
-mod exchange;
+pub mod exchange;
 mod health;
 pub mod identity;
 pub mod server;
 mod stream;
-mod wire;
+pub mod wire;
 
 pub use identity::Identity;
 pub use server::{Service, serve};

@@ -1,7 +1,8 @@
 //! One gRPC stream: carries out what the [`Exchange`] orders.
 //!
 //! Everything that a request holds hangs on the task of its stream and goes with it: when Envoy closes
-//! the stream, resets it or is gone, the place on the endpoint is free.
+//! the stream, resets it or is gone, the place on the endpoint is free. A body that drips is not waited
+//! for until Envoy loses patience.
 
 use frontend::{Incoming, Pick, Picker, Refused};
 use tokio::sync::mpsc;
@@ -45,7 +46,7 @@ impl Stream {
             picker,
             messages,
             replies,
-            exchange: Exchange::new(),
+            exchange: Exchange::default(),
             incoming: None,
             pick: None,
         };
@@ -68,7 +69,7 @@ impl Stream {
         loop {
             let message = match next.take() {
                 Some(message) => message,
-                None => match self.messages.message().await {
+                None => match self.receive().await? {
                     Ok(Some(message)) => message,
                     Ok(None) => return Ok(()),
                     Err(_) => return Err(Ended::Gone),
@@ -83,6 +84,18 @@ impl Stream {
             for order in orders {
                 next = self.carry_out(order).await?.or(next);
             }
+        }
+    }
+
+    /// Waits for what Envoy says next: not for ever while a request is coming in.
+    async fn receive(&mut self) -> Result<Result<Option<ProcessingRequest>, Status>, Ended> {
+        let message = self.messages.message();
+        let Some(incoming) = &mut self.incoming else {
+            return Ok(message.await);
+        };
+        match incoming.wait(message).await {
+            Ok(message) => Ok(message),
+            Err(refused) => Err(self.refuse(refused).await),
         }
     }
 
@@ -103,6 +116,8 @@ impl Stream {
             Order::Pick => return self.choose().await,
             Order::Send(reply) => self.send(reply).await?,
             Order::Begins { status, served } => {
+                // Whoever answers before a pick does not wait for the body.
+                self.incoming = None;
                 if let Some(pick) = &mut self.pick {
                     pick.begins(status, served);
                 }
@@ -136,7 +151,9 @@ impl Stream {
         };
         match picked {
             Ok((pick, body)) => {
-                let replies = self.exchange.picked(pick.endpoints(), &body.bytes);
+                let replies =
+                    self.exchange
+                        .picked(pick.endpoints(), &body.bytes, pick.asks().as_ref());
                 self.pick = Some(pick);
                 for reply in replies {
                     self.send(reply).await?;

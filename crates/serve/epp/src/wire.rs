@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use contract::TraceContext;
+use contract::trace::TRACEPARENT;
 use frontend::{Call, Offered, Refused};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use prost_types::value::Kind;
@@ -34,7 +36,7 @@ pub(crate) mod health {
     tonic::include_proto!("grpc.health.v1");
 }
 
-pub(crate) use self::generated::*;
+pub use self::generated::*;
 
 use self::processing_response::Response;
 
@@ -51,11 +53,11 @@ const SUBSET: &str = "x-gateway-destination-endpoint-subset";
 const DROPPED: &str = "x-llm-d-request-dropped-reason";
 
 /// The largest part of a body that is sent at once: Envoy takes 64 KiB with the message around it.
-pub(crate) const MOST_CHUNK: usize = 62_000;
+pub const MOST_CHUNK: usize = 62_000;
 
 /// The side of an exchange that a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
     Request,
     Answer,
 }
@@ -101,7 +103,7 @@ impl Head {
 }
 
 /// The head of a request.
-pub(crate) fn call(headers: HttpHeaders, metadata: Option<&Metadata>) -> Call {
+pub fn call(headers: HttpHeaders, metadata: Option<&Metadata>) -> Call {
     let head = Head::read(headers);
     Call {
         method: head.method.unwrap_or(Method::POST),
@@ -117,12 +119,12 @@ pub(crate) fn call(headers: HttpHeaders, metadata: Option<&Metadata>) -> Call {
 }
 
 /// An answer's status.
-pub(crate) fn status(headers: HttpHeaders) -> StatusCode {
+pub fn status(headers: HttpHeaders) -> StatusCode {
     Head::read(headers).status.unwrap_or(StatusCode::OK)
 }
 
 /// Who has served a request, where Envoy says it.
-pub(crate) fn served(metadata: Option<&Metadata>) -> Option<SocketAddr> {
+pub fn served(metadata: Option<&Metadata>) -> Option<SocketAddr> {
     let texts = texts(metadata, BALANCING, SERVED)?;
     texts.first()?.parse().ok()
 }
@@ -156,8 +158,9 @@ fn texts(metadata: Option<&Metadata>, namespace: &str, name: &str) -> Option<Vec
     })
 }
 
-/// The answer to a request's headers: where it is to go, best first.
-pub(crate) fn destination(endpoints: &[SocketAddr]) -> ProcessingResponse {
+/// The answer to a request's headers: where it is to go, best first, and under which span of ours.
+/// Without one, the trace context of the request stays as it is. `tracestate` stays in any case.
+pub fn destination(endpoints: &[SocketAddr], asks: Option<&TraceContext>) -> ProcessingResponse {
     let endpoints: Vec<String> = endpoints.iter().map(SocketAddr::to_string).collect();
     let endpoints = endpoints.join(",");
     let text = |text: String| Value {
@@ -173,9 +176,11 @@ pub(crate) fn destination(endpoints: &[SocketAddr]) -> ProcessingResponse {
             kind: Some(Kind::StructValue(inner)),
         },
     );
+    let mut changed = vec![(DESTINATION, endpoints)];
+    changed.extend(asks.map(|asks| (TRACEPARENT, asks.parent())));
     let headers = HeadersResponse {
         response: Some(CommonResponse {
-            header_mutation: Some(set(vec![(DESTINATION, endpoints)])),
+            header_mutation: Some(set(changed)),
             body_mutation: None,
             // The route may depend on the header.
             clear_route_cache: true,
@@ -210,14 +215,14 @@ fn message(response: Response) -> ProcessingResponse {
 }
 
 /// Headers of an answer, as they came.
-pub(crate) fn same_headers() -> ProcessingResponse {
+pub fn same_headers() -> ProcessingResponse {
     message(Response::ResponseHeaders(HeadersResponse {
         response: Some(CommonResponse::default()),
     }))
 }
 
 /// Trailers as they came.
-pub(crate) fn same_trailers(side: Side) -> ProcessingResponse {
+pub fn same_trailers(side: Side) -> ProcessingResponse {
     let trailers = TrailersResponse {
         header_mutation: None,
     };
@@ -228,13 +233,13 @@ pub(crate) fn same_trailers(side: Side) -> ProcessingResponse {
 }
 
 /// A part of a body as it came, where Envoy still has it.
-pub(crate) fn same_body(side: Side) -> ProcessingResponse {
+pub fn same_body(side: Side) -> ProcessingResponse {
     body(side, None)
 }
 
 /// A body as it came, where Envoy has handed it over: in parts that it takes, and never none if the
 /// body ends with it.
-pub(crate) fn echo(side: Side, bytes: &Bytes, ends: bool) -> Vec<ProcessingResponse> {
+pub fn echo(side: Side, bytes: &Bytes, ends: bool) -> Vec<ProcessingResponse> {
     let mut parts: Vec<Bytes> = (0..bytes.len())
         .step_by(MOST_CHUNK)
         .map(|from| bytes.slice(from..bytes.len().min(from + MOST_CHUNK)))
@@ -271,7 +276,7 @@ fn body(side: Side, body_mutation: Option<BodyMutation>) -> ProcessingResponse {
 }
 
 /// An answer in place of the endpoint's.
-pub(crate) fn immediate(refused: Refused) -> ProcessingResponse {
+pub fn immediate(refused: Refused) -> ProcessingResponse {
     let mut headers = vec![("content-type", "application/json".to_owned())];
     if let Some(seconds) = refused.retry_after_seconds {
         headers.push(("retry-after", seconds.to_string()));

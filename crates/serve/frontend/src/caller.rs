@@ -125,7 +125,11 @@ fn identity(headers: &HeaderMap, key: Option<&Key>) -> Identity {
     }
 }
 
-fn number<T: FromStr>(headers: &HeaderMap, name: &HeaderName) -> Result<Option<T>, ApiError> {
+/// The number that a header has to be, if it is there.
+pub(crate) fn number<T: FromStr>(
+    headers: &HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<T>, ApiError> {
     let Some(value) = headers.get(name) else {
         return Ok(None);
     };

@@ -39,7 +39,7 @@ use crate::journey::{Errand, Journey, Leg};
 use crate::keys::KeyPermit;
 use crate::metrics::{ErrorType, Migration, RequestRecord};
 use crate::reply::{Begun, Reply, ReplyError, ReplySender};
-use crate::routing;
+use crate::{routing, traced};
 
 /// What all prompts of one request share.
 #[derive(Debug)]
@@ -122,8 +122,9 @@ impl Drive {
         let Err(error) = read else { return };
         if matches!(error, ReplyError::NotRead(_)) {
             let request = &self.journey.request().id;
+            let trace_id = traced::logged(self.journey.trace());
             // Counted as well; a line for each would let a client fill the log.
-            debug!(%request, %error, "answer cancelled");
+            debug!(%request, trace_id, %error, "answer cancelled");
             self.dispatch.metrics.slow_reader();
             // The holder of the body may never poll it again, so the record is closed here.
             self.common.record.fail(ErrorType::Cancelled);
@@ -142,6 +143,7 @@ impl Drive {
                 Ended::BrokeOff(error) => error,
             };
             leg.placement.broke_off(&error);
+            traced::failed(&mut leg.exchange, &error);
             drop(leg);
             if !self.journey.broke_off(&error, &self.answered) {
                 return Err(ReplyError::BrokeOff(error));
@@ -205,6 +207,8 @@ impl Drive {
         let worker = leg.placement.worker();
         let mut next = Some(Ok(std::mem::take(&mut leg.first)));
         let mut begins = true;
+        let mut reading = leg.exchange.stage(traced::STREAM);
+        let mut tokens = 0;
         loop {
             let chunk = match next {
                 Some(Ok(chunk)) => chunk,
@@ -216,6 +220,8 @@ impl Drive {
             };
             self.record_chunk(&chunk, leg, begins);
             begins = false;
+            tokens += u64::from(chunk.count());
+            reading.describe(|attributes| traced::output(attributes, tokens));
             if chunk.finish.is_some() {
                 return Ok(Ended::Finished(chunk));
             }

@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use contract::{
-    Abilities, FeedMessage, ForwardPath, FrontendId, FrontendLoad, WorkerCard, WorkerId,
+    Abilities, FeedMessage, ForwardPath, FrontendId, FrontendLoad, Lease, WorkerCard, WorkerId,
 };
 use parking_lot::RwLock;
-use router::{Observed, Router};
+use router::{Observed, Router, WorkerLoad};
 use tasks::Tasks;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -39,6 +39,8 @@ struct Contact {
     adapters: Vec<String>,
     /// Of its engine's own server, for proxies.
     address: Option<SocketAddr>,
+    /// It knows nothing of frontends, which divide its slots themselves.
+    shared: bool,
 }
 
 /// What requests may be sent to a worker.
@@ -80,16 +82,24 @@ pub(crate) struct Fleet {
     contacts: Arc<RwLock<HashMap<WorkerId, Contact>>>,
     simulated: Arc<AtomicBool>,
     id: FrontendId,
+    /// Whether other frontends use workers that do not divide their slots.
+    shares_engines: bool,
 }
 
 impl Fleet {
-    pub(crate) fn new(router: Router, metrics: Arc<FrontendMetrics>, id: FrontendId) -> Self {
+    pub(crate) fn new(
+        router: Router,
+        metrics: Arc<FrontendMetrics>,
+        id: FrontendId,
+        shares_engines: bool,
+    ) -> Self {
         Self {
             router,
             metrics,
             contacts: Arc::default(),
             simulated: Arc::default(),
             id,
+            shares_engines,
         }
     }
 
@@ -180,6 +190,26 @@ impl Fleet {
         links
     }
 
+    /// What this frontend has on the workers that it shares with others.
+    pub(crate) fn shared_engines(&self) -> Vec<WorkerLoad> {
+        let mut loads = self.router.loads();
+        let contacts = self.contacts.read();
+        let shared = |worker| contacts.get(&worker).is_some_and(|contact| contact.shared);
+        loads.retain(|one| shared(one.worker));
+        loads
+    }
+
+    /// Says how many requests this frontend may have on such a worker, and what the others have.
+    pub(crate) fn share(
+        &self,
+        worker: WorkerId,
+        lease: Lease,
+        others: &[(FrontendId, FrontendLoad)],
+    ) {
+        self.router.share(worker, self.id, others);
+        self.router.lease(worker, lease);
+    }
+
     /// Follows `changes` until all senders are gone or `tasks` stop.
     pub(crate) async fn follow(self, mut changes: Changes, tasks: Tasks) {
         while let Some(Some(change)) = tasks.stop.run_until_cancelled(changes.next()).await {
@@ -210,8 +240,8 @@ impl Fleet {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
             let loads = self.router.loads();
-            told.retain(|worker, _| loads.iter().any(|(member, _)| member == worker));
-            for (worker, load) in loads {
+            told.retain(|worker, _| loads.iter().any(|one| one.worker == *worker));
+            for WorkerLoad { worker, load, .. } in loads {
                 if told.insert(worker, load) != Some(load)
                     && let Some(link) = self.link(worker)
                 {
@@ -235,6 +265,12 @@ impl Fleet {
             warn!(%worker, %found, %served, "worker refused: it serves another model");
             return;
         }
+        let shared = self.shares_engines && lease.is_none();
+        // Until the others have agreed.
+        let lease = match shared {
+            true => Some(Lease::default()),
+            false => lease,
+        };
         if let Err(error) = self.router.join_leased(card.clone(), lease) {
             warn!(%worker, %error, "worker refused");
             return;
@@ -249,6 +285,7 @@ impl Fleet {
             max_context_tokens: card.max_context_tokens,
             adapters: card.adapters.clone(),
             address: link.forwarder().and_then(Forwarder::address),
+            shared,
         };
         self.contacts.write().insert(worker, contact);
         let pump = Pump {
@@ -419,7 +456,7 @@ mod tests {
         let (clock, registry) = (Clock::start(), Registry::new());
         let router = Router::new(RouterConfig::new(32), &registry, clock);
         let metrics = FrontendMetrics::new(&registry, clock, &ModelName::new("m"));
-        let fleet = Fleet::new(router.clone(), metrics, FrontendId(0));
+        let fleet = Fleet::new(router.clone(), metrics, FrontendId(0), false);
         let (publisher, feed) = feed(clock);
         let member = Member {
             card: card(),

@@ -40,6 +40,7 @@ use crate::journey::Errand;
 use crate::metrics::{Endpoint, RequestRecord, Stage};
 use crate::model::{Found, ServedModel};
 use crate::reply::{Reply, ReplyError};
+use crate::traced;
 
 /// Characters of a field's name that are kept.
 const LONGEST_NAME: usize = 80;
@@ -208,10 +209,15 @@ pub(crate) async fn answer(
         permits,
     } = holding;
     let began = app.clock.now();
+    let stage = record.trace.stage(traced::PREPARE);
     let shared = Arc::clone(&model);
     let prepare = move || (plan.prompt(&shared.preprocessor), plan);
     let (prompt, plan) = app.intake.work(&claim, prepare).await?;
+    drop(stage);
     model.metrics.stage(Stage::Prepare, app.clock.now() - began);
+    if !prompt.is_empty() {
+        traced::input(&record.trace, || prompt.len());
+    }
     let seed = HashSeed::new(
         plan.request.adapter.as_deref().unwrap_or(""),
         plan.cache_salt.as_deref().unwrap_or(""),
@@ -238,6 +244,7 @@ pub(crate) async fn answer(
         },
         forward: Some(plan.request),
         context_tokens: 0,
+        trace: record.trace.clone(),
     };
     let mut reply = model.dispatch.serve(errand, caller.urgency, &common);
     let begun = poll_fn(|context| reply.poll_begun(context)).await?;
@@ -268,6 +275,7 @@ pub(crate) fn empty_request(id: &RequestId) -> GenerateRequest {
     GenerateRequest {
         id: id.clone(),
         nonce: uuid::Uuid::new_v4().as_u64_pair().1,
+        trace: None,
         prompt: Arc::default(),
         answered: Arc::default(),
         hash_seed: HashSeed::BASE,
@@ -343,7 +351,8 @@ impl Relay {
 
     /// How a stream of this API says that it broke off.
     fn error_event(&self, error: ReplyError) -> Bytes {
-        warn!(%error, "forwarded stream broke off");
+        let trace_id = traced::logged(&self.record.trace);
+        warn!(trace_id, %error, "forwarded stream broke off");
         let error = ApiError::from(error);
         self.record.fail(error.error_type());
         let mut out = Vec::new();

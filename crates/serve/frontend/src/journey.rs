@@ -24,11 +24,13 @@ use contract::{
 };
 use router::{Excluded, Handling, Placement, RouteError, RouteQuery, WhyNot};
 use smallvec::SmallVec;
+use spans::{RequestTrace, Stage as Traced};
 use tracing::{debug, warn};
 
 use crate::books;
 use crate::dispatch::{Dispatch, DispatchError, Urgency};
 use crate::metrics::{Migration, Stage};
+use crate::traced;
 
 /// How often to look for a worker when there was one a moment ago.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -46,6 +48,7 @@ pub(crate) struct Errand {
     pub(crate) forward: Option<ForwardRequest>,
     /// How much context it needs, at least.
     pub(crate) context_tokens: u32,
+    pub(crate) trace: RequestTrace,
 }
 
 /// How long an engine's own server may take for an answer in one piece. One that is gone is noticed
@@ -72,6 +75,9 @@ pub(crate) struct Journey {
     not_computed: u32,
     /// Time spent without any worker to go to.
     waited: Duration,
+    trace: RequestTrace,
+    /// Its move to another worker, until that one answers.
+    moving: Traced,
 }
 
 /// One worker's part of the answer.
@@ -81,6 +87,8 @@ pub(crate) struct Leg {
     /// Read to know that the worker answers; to be handed out first.
     pub(crate) first: TokenChunk,
     pub(crate) stream: TokenStream,
+    /// The whole exchange with the worker.
+    pub(crate) exchange: Traced,
 }
 
 impl Journey {
@@ -98,6 +106,8 @@ impl Journey {
             moves: 0,
             not_computed: 0,
             waited: Duration::ZERO,
+            trace: errand.trace,
+            moving: Traced::default(),
         };
         journey.chain = journey.chain_of(&journey.request.prompt);
         journey
@@ -105,6 +115,10 @@ impl Journey {
 
     pub(crate) fn request(&self) -> &GenerateRequest {
         &self.request
+    }
+
+    pub(crate) fn trace(&self) -> &RequestTrace {
+        &self.trace
     }
 
     /// The client has a part of the answer. An engine's own words cannot be continued by another,
@@ -118,11 +132,13 @@ impl Journey {
     /// Records that the worker broke off after the client got these tokens. Returns whether the
     /// request should continue on another worker, which then gets these tokens.
     pub(crate) fn broke_off(&mut self, error: &LinkError, answered: &[TokenId]) -> bool {
-        warn!(request = %self.request.id, %error, tokens = answered.len(), "worker broke off");
+        let (request, trace_id) = (&self.request.id, traced::logged(&self.trace));
+        warn!(%request, trace_id, %error, tokens = answered.len(), "worker broke off");
         self.record_failure(error);
         if self.is_over(error) || self.forward.is_some() {
             return false;
         }
+        self.moving = traced::moves(&self.trace, error, answered.len());
         self.request.answered = answered.into();
         let known = [&self.request.prompt[..], answered].concat();
         self.chain = self.chain_of(&known);
@@ -149,15 +165,17 @@ impl Journey {
                 Ok(leg) => return Ok(leg),
                 Err(error) => error,
             };
-            let request = &self.request.id;
+            let (request, trace_id) = (&self.request.id, traced::logged(&self.trace));
             match error.is_of_request() {
-                true => debug!(%request, %error, "request refused by its worker"),
-                false => warn!(%request, %error, "worker failed before its first token"),
+                true => debug!(%request, trace_id, %error, "request refused by its worker"),
+                false => warn!(%request, trace_id, %error, "worker failed before its first token"),
             }
             self.record_failure(&error);
+            traced::failed(&mut self.moving, &error);
             if self.is_over(&error) {
                 return Err(self.given_up(error));
             }
+            self.moving = traced::moves(&self.trace, &error, self.request.answered.len());
             self.dispatch.metrics.migrated(Migration::NewRequest);
             last_failure = Some(error);
         }
@@ -253,6 +271,7 @@ impl Journey {
             ..
         } = &*self.dispatch;
         let began = clock.now();
+        let stage = self.trace.stage(traced::ROUTE);
         let excluded = self.excluded();
         let query = RouteQuery {
             request: self.request.id.clone(),
@@ -264,7 +283,9 @@ impl Journey {
             deadline: self.urgency.patience.map(|patience| began + patience),
         };
         let placement = router.route(&query).await;
-        let waited = clock.now() - began;
+        let now = clock.now();
+        let waited = now - began;
+        traced::routed(stage, placement.as_ref(), began, now);
         metrics.stage(Stage::Route, waited);
         let left = self
             .urgency
@@ -275,29 +296,38 @@ impl Journey {
     }
 
     /// Hands the request to the chosen worker and waits for its first chunk.
-    async fn start(&self, mut placement: Placement) -> Result<Leg, LinkError> {
+    async fn start(&mut self, mut placement: Placement) -> Result<Leg, LinkError> {
         if self.handling != Handling::default() {
             placement.handled(&self.handling);
         }
-        let answered = self.dispatch(&placement).await;
+        let mut exchange = traced::exchange(&self.trace, placement.worker());
+        let asks = exchange.context();
+        self.request.trace = asks.or_else(|| self.trace.context().cloned());
+        let answered = self.dispatch(&placement, &exchange).await;
         let (stream, first) = match answered {
             Ok(answered) => answered,
             Err(error) => {
+                traced::failed(&mut exchange, &error);
                 placement.broke_off(&error);
                 return Err(error);
             }
         };
+        traced::started(&mut exchange, first.started);
+        traced::moved(&mut self.moving, placement.worker());
+        self.moving = Traced::default();
         books::begins(&mut placement, &first, self.dispatch.clock.now());
         Ok(Leg {
             placement,
             first,
             stream,
+            exchange,
         })
     }
 
     async fn dispatch(
         &self,
         placement: &Placement,
+        exchange: &Traced,
     ) -> Result<(TokenStream, TokenChunk), LinkError> {
         let Dispatch {
             fleet,
@@ -309,6 +339,7 @@ impl Journey {
         let worker = placement.worker();
         let link = fleet.link(worker).ok_or(LinkError::Lost { worker })?;
         let began = clock.now();
+        let sending = exchange.stage(traced::DISPATCH);
         let started = async {
             let stream = match &self.forward {
                 None => link.generate(self.request_for(worker)).await?,
@@ -335,6 +366,8 @@ impl Journey {
         let mut stream = tokio::time::timeout(patience, started)
             .await
             .map_err(silent)??;
+        drop(sending);
+        let _waiting = exchange.stage(traced::FIRST_TOKEN);
         // A worker that says that the request is alive may take its time.
         loop {
             let next = tokio::time::timeout(patience, stream.next()).await;

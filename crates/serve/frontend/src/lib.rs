@@ -25,17 +25,20 @@
 //! | [`fleet`] | follows membership, pumps feeds into the router |
 //! | [`admission`] | the door |
 //! | [`intake`] | reads bodies and works on them, within limits |
+//! | [`allowance`] | how long a slow body is waited for |
 //! | [`control`], [`fleet_command`] | looking into the server and changing it |
 //! | [`shape`] | the APIs that an answer can be written for |
 //! | [`service`] | routes, health, models, metrics |
 //! | [`listen`] | connections: how many, for how long, under which names |
 //! | [`slow_reader`] | cuts off clients that do not read |
-//! | [`error`], [`metrics`] | what went wrong; what is counted |
+//! | [`error`], [`metrics`], [`labels`] | what went wrong; what is counted, under which names |
+//! | [`traced`] | what the spans of a request say |
 //!
 //! Cancellation has one path: hyper drops the response body or the handler's future, and
 //! everything the request held goes with it.
 
 mod admission;
+mod allowance;
 mod answer;
 mod asked;
 mod books;
@@ -53,6 +56,7 @@ mod headers;
 mod intake;
 mod journey;
 mod keys;
+mod labels;
 mod listen;
 mod logprobs;
 mod metrics;
@@ -65,6 +69,7 @@ mod service;
 mod shape;
 mod slow_reader;
 mod stream;
+mod traced;
 mod way;
 
 #[cfg(test)]
@@ -73,9 +78,10 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{Clock, FrontendId, ModelName};
+use contract::{Clock, FrontendId, FrontendLoad, Lease, ModelName, WorkerId};
 use openai::responses::ResponseStore;
 use parking_lot::Mutex;
+use spans::Tracer;
 use tasks::Tasks;
 use telemetry::Registry;
 use tokio::sync::mpsc;
@@ -83,6 +89,7 @@ use tokio::sync::mpsc;
 pub use contract::Access;
 pub use openai::UnknownFields;
 pub use openai::responses::StoreLimits;
+pub use router::WorkerLoad;
 
 pub use crate::control::random_token;
 pub use crate::error::Refused;
@@ -91,7 +98,7 @@ pub use crate::forward::{ForwardMode, ForwardPolicy};
 pub use crate::keys::{ApiKeys, KeyFileError, KeyRing};
 pub use crate::listen::{Connections, Listening, Tls, TlsError, TlsPem, serve};
 pub use crate::model::ModelParts;
-pub use crate::pick::{Call, HeldBody, Incoming, Offered, Pick, PickConfig, Picker};
+pub use crate::pick::{Call, HeldBody, Incoming, Objectives, Offered, Pick, PickConfig, Picker};
 
 use crate::admission::Admission;
 use crate::intake::Intake;
@@ -156,6 +163,18 @@ pub struct Parts {
     pub id: FrontendId,
     /// Starts and stops workers, if this process can.
     pub fleet_commands: Option<mpsc::Sender<FleetCommand>>,
+    /// Whether other frontends use the same engines. One that does not divide its slots among
+    /// frontends then gets no request until [`Frontend::share`] says how many it may get.
+    pub shares_engines: bool,
+    /// Of which requests spans are recorded.
+    pub tracer: Tracer,
+}
+
+/// What this frontend has on an engine that it shares with others.
+#[derive(Clone, Debug)]
+pub struct SharedEngine {
+    pub model: ModelName,
+    pub engine: WorkerLoad,
 }
 
 /// The shared state of all handlers.
@@ -175,6 +194,7 @@ struct App {
     normalize_agents: bool,
     responses: Mutex<ResponseStore>,
     fleet_commands: Option<mpsc::Sender<FleetCommand>>,
+    tracer: Tracer,
 }
 
 impl App {
@@ -192,7 +212,14 @@ pub struct Frontend {
 impl Frontend {
     /// Serves no model yet.
     pub fn new(config: FrontendConfig, parts: Parts) -> Self {
-        let shared = Shared::new(&config, parts.registry, parts.clock, parts.id);
+        let shared = Shared {
+            registry: parts.registry,
+            clock: parts.clock,
+            id: parts.id,
+            shares_engines: parts.shares_engines,
+            faults: config.faults,
+            reader_lag: config.slow_reader_timeout,
+        };
         Self {
             app: Arc::new(App {
                 models: Models::default(),
@@ -209,6 +236,7 @@ impl Frontend {
                 normalize_agents: config.normalize_agents,
                 responses: Mutex::new(ResponseStore::new(config.stored_responses)),
                 fleet_commands: parts.fleet_commands,
+                tracer: parts.tracer,
             }),
         }
     }
@@ -223,6 +251,33 @@ impl Frontend {
     /// Requests for the model are refused from now on; those that are being answered are not.
     pub fn retire_model(&self, name: &ModelName) {
         self.app.models.remove(name);
+    }
+
+    /// What this frontend has on the engines that it shares with others.
+    pub fn shared_engines(&self) -> Vec<SharedEngine> {
+        let models = self.app.models.all();
+        let engines = models.iter().flat_map(|model| {
+            let engines = model.dispatch.fleet.shared_engines().into_iter();
+            engines.map(|engine| SharedEngine {
+                model: model.name.clone(),
+                engine,
+            })
+        });
+        engines.collect()
+    }
+
+    /// Says how many requests this frontend may have on such an engine, and what the others have on it.
+    pub fn share(
+        &self,
+        model: &ModelName,
+        worker: WorkerId,
+        lease: Lease,
+        others: &[(FrontendId, FrontendLoad)],
+    ) {
+        let models = self.app.models.all();
+        if let Some(model) = models.iter().find(|one| one.name == *model) {
+            model.dispatch.fleet.share(worker, lease, others);
+        }
     }
 
     /// The routes, for a listener or for a test.

@@ -9,9 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use contract::{Clock, ForwardPath, ModelName, Moment, Started, WorkerCard};
+use contract::{Clock, ModelName, Moment, Started, WorkerCard};
 use preprocess::CacheStats;
+use spans::RequestTrace;
 use telemetry::{Counter, Gauge, Histogram, Metric, Registry, Summary, catalog};
+
+pub(crate) use crate::labels::{Endpoint, ErrorType};
+use crate::traced;
 
 /// The part of the way on which time was spent.
 #[derive(Clone, Copy, Debug)]
@@ -27,100 +31,6 @@ pub(crate) enum Migration {
     /// Before its first token.
     NewRequest,
     OngoingRequest,
-}
-
-/// Which endpoint a request came through; a label of `dynamo_frontend_requests_total`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Endpoint {
-    Chat,
-    Completions,
-    Responses,
-    Messages,
-    Embeddings,
-    Rerank,
-    Tokenize,
-    Detokenize,
-}
-
-impl Endpoint {
-    fn label(self) -> &'static str {
-        match self {
-            Self::Chat => "chat_completions",
-            Self::Completions => "completions",
-            Self::Responses => "responses",
-            Self::Messages => "anthropic_messages",
-            Self::Embeddings => "embeddings",
-            Self::Rerank => "rerank",
-            Self::Tokenize => "tokenize",
-            Self::Detokenize => "detokenize",
-        }
-    }
-}
-
-impl Endpoint {
-    /// The endpoint of this path, perhaps behind a prefix by which a gateway knows the pool.
-    pub(crate) fn of_path(path: &str) -> Option<Self> {
-        const ALL: [Endpoint; 8] = [
-            Endpoint::Chat,
-            Endpoint::Completions,
-            Endpoint::Responses,
-            Endpoint::Messages,
-            Endpoint::Embeddings,
-            Endpoint::Rerank,
-            Endpoint::Tokenize,
-            Endpoint::Detokenize,
-        ];
-        ALL.into_iter()
-            .find(|endpoint| path.ends_with(endpoint.engine_path().as_str()))
-    }
-
-    /// The endpoint of an engine's own server that answers the same.
-    pub(crate) fn engine_path(self) -> ForwardPath {
-        match self {
-            Self::Chat => ForwardPath::ChatCompletions,
-            Self::Completions => ForwardPath::Completions,
-            Self::Responses => ForwardPath::Responses,
-            Self::Messages => ForwardPath::Messages,
-            Self::Embeddings => ForwardPath::Embeddings,
-            Self::Rerank => ForwardPath::Rerank,
-            Self::Tokenize => ForwardPath::Tokenize,
-            Self::Detokenize => ForwardPath::Detokenize,
-        }
-    }
-}
-
-/// The closed set of labels under which failures are counted: Dynamo's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ErrorType {
-    Validation,
-    NotFound,
-    Overload,
-    Unavailable,
-    Cancelled,
-    Internal,
-    NotImplemented,
-}
-
-impl ErrorType {
-    /// Why a request ended without a word: its client left, unless something of ours broke.
-    fn of_unfinished() -> Self {
-        match std::thread::panicking() {
-            true => Self::Internal,
-            false => Self::Cancelled,
-        }
-    }
-
-    fn label(self) -> &'static str {
-        match self {
-            Self::Validation => "validation",
-            Self::NotFound => "not_found",
-            Self::Overload => "overload",
-            Self::Unavailable => "unavailable",
-            Self::Cancelled => "cancelled",
-            Self::Internal => "internal",
-            Self::NotImplemented => "not_implemented",
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -341,6 +251,7 @@ impl Drop for Arrival {
 #[derive(Debug)]
 pub(crate) struct RequestRecord {
     metrics: Arc<FrontendMetrics>,
+    pub(crate) trace: RequestTrace,
     endpoint: Endpoint,
     streaming: bool,
     arrived: Moment,
@@ -372,9 +283,12 @@ impl RequestRecord {
         endpoint: Endpoint,
         streaming: bool,
         arrived: Moment,
+        trace: RequestTrace,
     ) -> Arc<Self> {
         metrics.inflight.add(1.0);
+        traced::asks(&trace, metrics.model.as_str(), streaming);
         Arc::new(Self {
+            trace,
             metrics: Arc::clone(metrics),
             endpoint,
             streaming,
@@ -467,6 +381,9 @@ impl RequestRecord {
         let output_tokens = self.output_tokens.load(Ordering::Relaxed);
         metrics.output_length.observe(output_tokens as f64);
         metrics.count(self.endpoint, self.streaming, error);
+        self.trace
+            .describe(|attributes| traced::output(attributes, output_tokens));
+        self.trace.end(|| error.map(traced::failure));
         true
     }
 }

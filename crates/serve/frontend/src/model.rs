@@ -1,6 +1,7 @@
 //! The served models: what requests for one do not share with requests for another.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use contract::{Clock, FrontendId, ModelName};
 use openai::{Model, ObjectKind};
@@ -11,11 +12,11 @@ use tasks::Tasks;
 use telemetry::Registry;
 use transport::Changes;
 
+use crate::FaultLimits;
 use crate::dispatch::{Dispatch, Limits};
 use crate::error::ApiError;
 use crate::fleet::Fleet;
 use crate::metrics::FrontendMetrics;
-use crate::{FaultLimits, FrontendConfig};
 
 /// What a model is served with.
 #[derive(Debug)]
@@ -42,7 +43,12 @@ pub(crate) struct ServedModel {
 impl ServedModel {
     pub(crate) fn start(parts: ModelParts, shared: &Shared, tasks: &Tasks) -> Arc<Self> {
         let metrics = FrontendMetrics::new(&shared.registry, shared.clock, &parts.name);
-        let fleet = Fleet::new(parts.router.clone(), Arc::clone(&metrics), shared.id);
+        let fleet = Fleet::new(
+            parts.router.clone(),
+            Arc::clone(&metrics),
+            shared.id,
+            shared.shares_engines,
+        );
         tasks.spawn(fleet.clone().tell_loads(tasks.stop.clone()));
         tasks.spawn(fleet.clone().follow(parts.changes, tasks.clone()));
         let dispatch = Arc::new(Dispatch {
@@ -108,25 +114,9 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) clock: Clock,
     pub(crate) id: FrontendId,
-    faults: FaultLimits,
-    reader_lag: std::time::Duration,
-}
-
-impl Shared {
-    pub(crate) fn new(
-        config: &FrontendConfig,
-        registry: Registry,
-        clock: Clock,
-        id: FrontendId,
-    ) -> Self {
-        Self {
-            registry,
-            clock,
-            id,
-            faults: config.faults,
-            reader_lag: config.slow_reader_timeout,
-        }
-    }
+    pub(crate) shares_engines: bool,
+    pub(crate) faults: FaultLimits,
+    pub(crate) reader_lag: Duration,
 }
 
 /// A model that was asked for, perhaps under the name of an adapter.

@@ -8,26 +8,29 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use contract::{GenerateRequest, Moment, RequestId};
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use openai::messages;
 use openai::messages::CountTokensResponse;
 use preprocess::Prepared;
 use router::Handling;
+use spans::RequestTrace;
 use tracing::debug;
 
 use crate::App;
 use crate::answer::{Answer, answer_id, one_begins};
 use crate::asked::{AnyRequest, ReadBody, Ready};
 use crate::caller::Caller;
-use crate::drive::{Common, Siblings};
+use crate::drive::{Common, Permits, Siblings};
 use crate::error::ApiError;
 use crate::exchange::{Exchange, Holding, Served};
 use crate::headers::{NORMALIZED, REQUEST_ID, SIMULATED, WORKER};
+use crate::intake::Claim;
 use crate::journey::Errand;
 use crate::logprobs::Gathered;
 use crate::metrics::{Arrival, Endpoint, RequestRecord, Stage};
+use crate::model::ServedModel;
 use crate::way::{Chosen, Way};
-use crate::{collect, forward, stream};
+use crate::{collect, forward, stream, traced};
 
 /// Handles one request for an answer.
 pub(crate) async fn handle(
@@ -37,22 +40,29 @@ pub(crate) async fn handle(
     body: Body,
 ) -> Response {
     let request_id = request_id(headers);
+    let name = || traced::name(&Method::POST, Some(endpoint));
+    let trace = app.tracer.begin(traced::sent(headers), name);
+    traced::came(&trace, &Method::POST, Some(endpoint), &request_id);
     let incoming = Incoming {
         endpoint,
         headers,
         body,
         id: &request_id,
+        trace: &trace,
     };
     let mut response = match answer(app, incoming).await {
         Ok(response) => response,
         Err(error) => {
-            debug!(request = %request_id, ?error, "request refused");
+            let trace_id = traced::logged(&trace);
+            debug!(request = %request_id, trace_id, ?error, "request refused");
+            trace.end(|| Some(traced::failure(error.error_type())));
             match endpoint == Endpoint::Messages {
                 true => error.into_messages_response(Some(request_id.as_str())),
                 false => error.into_response(),
             }
         }
     };
+    traced::responded(&trace, response.status().as_u16());
     if let Ok(value) = HeaderValue::from_str(request_id.as_str()) {
         response.headers_mut().insert(REQUEST_ID.clone(), value);
     }
@@ -65,6 +75,7 @@ struct Incoming<'a> {
     headers: &'a HeaderMap,
     body: Body,
     id: &'a RequestId,
+    trace: &'a RequestTrace,
 }
 
 /// How many tokens the prompt of a Messages request has.
@@ -98,7 +109,9 @@ struct Admitted {
 }
 
 async fn answer(app: Arc<App>, incoming: Incoming<'_>) -> Result<Response, ApiError> {
-    let endpoint = incoming.endpoint;
+    let Incoming {
+        endpoint, trace, ..
+    } = incoming;
     let first = app.models.first().map(|model| Arc::clone(&model.metrics));
     let mut arrival = Arrival::begin(first, endpoint);
     let mut streaming = false;
@@ -116,7 +129,7 @@ async fn answer(app: Arc<App>, incoming: Incoming<'_>) -> Result<Response, ApiEr
         arrived,
     } = admitted;
     let model = Arc::clone(&holding.model);
-    let record = RequestRecord::begin(&model.metrics, endpoint, streaming, arrived);
+    let record = RequestRecord::begin(&model.metrics, endpoint, streaming, arrived, trace.clone());
     let answered = async {
         match way {
             Way::Engine(plan) => forward::answer(&app, plan, holding, &record).await,
@@ -145,11 +158,11 @@ async fn admit(
         headers,
         body,
         id,
+        trace,
     } = incoming;
-    let caller = Caller::of(app, headers)?;
-    check_media_type(headers)?;
     // Before the body: reading it is what costs memory.
-    let permits = (app.admission.admit()?, caller.enter(app)?);
+    let (caller, permits) = enter(app, headers, trace)?;
+    let reading = trace.stage(traced::READ);
     let body = app.intake.read(body).await?;
     // How long the client took to send it is not our time.
     let arrived = app.clock.now();
@@ -163,6 +176,7 @@ async fn admit(
         Chosen::new(&shared, &read, &owner)
     };
     let Chosen { found, way } = app.intake.work(&body.claim, choose).await??;
+    drop(reading);
     arrival.metrics = Some(Arc::clone(&found.model.metrics));
     let way = way?;
     *streaming = way.stream();
@@ -179,6 +193,21 @@ async fn admit(
     })
 }
 
+/// Checks who asks, and takes a place inside.
+fn enter(
+    app: &Arc<App>,
+    headers: &HeaderMap,
+    trace: &RequestTrace,
+) -> Result<(Caller, Permits), ApiError> {
+    let mut stage = trace.stage(traced::ADMISSION);
+    let entered = Caller::of(app, headers).and_then(|caller| {
+        check_media_type(headers)?;
+        let permits = (app.admission.admit()?, caller.enter(app)?);
+        Ok((caller, permits))
+    });
+    entered.inspect_err(|error| stage.fail(|| traced::failure(error.error_type())))
+}
+
 async fn serve(
     app: &App,
     asked: AnyRequest,
@@ -192,18 +221,12 @@ async fn serve(
         claim,
         permits,
     } = holding;
-    let began = app.clock.now();
-    let shared = Arc::clone(&model);
-    let prepare = move || asked.prepare(&shared.preprocessor);
-    let ready = app.intake.work(&claim, prepare).await?;
-    drop(claim);
-    model.metrics.stage(Stage::Prepare, app.clock.now() - began);
     let Ready {
         mut prepared,
         options,
         echoes,
         shape,
-    } = ready?;
+    } = prepare(app, &model, asked, claim, &record.trace).await?;
     let endpoint = shape.endpoint();
     if !model.dispatch.fleet.served().abilities.grammars {
         without_grammars(&mut prepared)?;
@@ -236,6 +259,7 @@ async fn serve(
             },
             forward: None,
             context_tokens,
+            trace: record.trace.clone(),
         };
         let reply = model.dispatch.serve(errand, caller.urgency, &common);
         Answer::new(index, reply, text, logprobs).parsed(format, &tool_names)
@@ -254,6 +278,30 @@ async fn serve(
         answers,
         shape,
     })
+}
+
+/// Makes a request's text into tokens.
+async fn prepare(
+    app: &App,
+    model: &Arc<ServedModel>,
+    asked: AnyRequest,
+    claim: Claim,
+    trace: &RequestTrace,
+) -> Result<Ready, ApiError> {
+    let began = app.clock.now();
+    let mut stage = trace.stage(traced::PREPARE);
+    let shared = Arc::clone(model);
+    let prepare = move || asked.prepare(&shared.preprocessor);
+    let ready = app.intake.work(&claim, prepare).await?;
+    model.metrics.stage(Stage::Prepare, app.clock.now() - began);
+    match &ready {
+        Ok(ready) => {
+            let prompts = ready.prepared.iter();
+            traced::input(trace, || prompts.map(|one| one.prompt.len()).sum());
+        }
+        Err(error) => stage.fail(|| traced::failure(error.error_type())),
+    }
+    ready
 }
 
 /// For engines that cannot be held to a grammar: the model may still call a tool, but nothing
@@ -293,6 +341,7 @@ fn generate_request(id: &RequestId, prepared: Prepared) -> GenerateRequest {
     GenerateRequest {
         id: id.clone(),
         nonce: uuid::Uuid::new_v4().as_u64_pair().1,
+        trace: None,
         prompt: prepared.prompt,
         answered: Arc::default(),
         hash_seed: prepared.hash_seed,

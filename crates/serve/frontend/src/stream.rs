@@ -34,6 +34,7 @@ use crate::exchange::Exchange;
 use crate::logprobs::Taken;
 use crate::reply::ReplyError;
 use crate::shape::Shape;
+use crate::traced;
 
 /// A frame is sent once it has this size, even if more is ready.
 const FRAME_BYTES: usize = 32 << 10;
@@ -182,7 +183,8 @@ impl EventStream {
                 None
             }
             Err(error) => {
-                warn!(id = exchange.id, %error, "stream broke off");
+                let trace_id = traced::logged(&exchange.record.trace);
+                warn!(id = exchange.id, trace_id, %error, "stream broke off");
                 let error = ApiError::from(error);
                 exchange.record.fail(error.error_type());
                 Some(error)

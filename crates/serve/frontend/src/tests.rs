@@ -25,6 +25,8 @@ pub(crate) fn frontend(access: Access, api_keys: Option<ApiKeys>) -> Frontend {
         clock,
         id: FrontendId(0),
         fleet_commands: None,
+        shares_engines: false,
+        tracer: Tracer::off(),
     };
     let config = FrontendConfig {
         max_requests: 10,

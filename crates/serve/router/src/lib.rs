@@ -58,4 +58,4 @@ pub use policy::{Candidate, Choice, Holder, Policy, Reason, RequestView, Terms};
 pub use query::{Claim, Identity, Placed, RouteError, RouteQuery, Ticket};
 pub use queue::HIGHEST_PRIORITY;
 pub use router::{Placement, Router};
-pub use state::{FeedOutcome, JoinError, State, WorkerView};
+pub use state::{FeedOutcome, JoinError, State, WorkerLoad, WorkerView};

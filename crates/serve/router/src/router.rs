@@ -31,7 +31,7 @@ use crate::feed::Observed;
 use crate::metrics::RouterMetrics;
 use crate::mode::Mode;
 use crate::query::{Claim, Placed, RouteError, RouteQuery};
-use crate::state::{JoinError, State, WorkerView};
+use crate::state::{JoinError, State, WorkerLoad, WorkerView};
 use crate::sync::Mutex;
 
 #[cfg(test)]
@@ -204,7 +204,7 @@ impl Router {
 
     /// What this router has on each worker. Also gives those who wait their chance where time
     /// alone makes room, so it is to be called several times per second.
-    pub fn loads(&self) -> Vec<(WorkerId, FrontendLoad)> {
+    pub fn loads(&self) -> Vec<WorkerLoad> {
         self.changing(|guarded| guarded.state.loads())
     }
 

@@ -82,6 +82,15 @@ pub struct FeedOutcome {
     pub applied: EventTally,
 }
 
+/// What this router has on a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerLoad {
+    pub worker: WorkerId,
+    /// As the worker says, or as learned when it does not.
+    pub slots: u32,
+    pub load: FrontendLoad,
+}
+
 /// One worker as the router sees it.
 #[derive(Clone, Debug, Serialize)]
 pub struct WorkerView {
@@ -316,7 +325,7 @@ impl State {
     }
 
     /// What this router has on each worker, for the others.
-    pub fn loads(&self) -> Vec<(WorkerId, FrontendLoad)> {
+    pub fn loads(&self) -> Vec<WorkerLoad> {
         let load = |(slot, member): (usize, &Member)| {
             let load = FrontendLoad {
                 in_flight: member.load.in_flight,
@@ -326,7 +335,11 @@ impl State {
                 waiting: self.queue.len() as u32,
                 lease: member.lease.map(|lease| lease.number),
             };
-            (member.worker, load)
+            WorkerLoad {
+                worker: member.worker,
+                slots: member.slots,
+                load,
+            }
         };
         self.members.iter().map(load).collect()
     }

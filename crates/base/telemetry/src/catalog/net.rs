@@ -34,4 +34,9 @@ metrics! {
         &[],
         "Batches of cache events that were missed and requested again (ZeroMQ).",
     );
+    NET_PEERS = Metric::gauge(
+        "homing_net_peers",
+        &[],
+        "Other frontends with which this one divides the slots of engines, as heard of lately.",
+    );
 }

@@ -76,6 +76,7 @@ fn request(prompt_tokens: u32, max_tokens: u32) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("test"),
         nonce: 0,
+        trace: None,
         prompt: (0..prompt_tokens).collect(),
         answered: std::sync::Arc::default(),
         hash_seed: HashSeed::BASE,

@@ -67,6 +67,7 @@ fn request(prompt: &[TokenId], tokens: u32, sampling: Sampling) -> GenerateReque
     GenerateRequest {
         id: RequestId::new("test"),
         nonce: 0,
+        trace: None,
         prompt: prompt.into(),
         answered: Arc::default(),
         hash_seed: HashSeed::BASE,

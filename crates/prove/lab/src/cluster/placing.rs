@@ -122,6 +122,7 @@ impl Cluster {
             request: GenerateRequest {
                 id: request.id.clone(),
                 nonce: 0,
+                trace: None,
                 prompt: request.prompt.clone(),
                 answered: std::sync::Arc::default(),
                 hash_seed: HashSeed::BASE,

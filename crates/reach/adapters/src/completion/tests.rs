@@ -18,6 +18,7 @@ fn request() -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("r"),
         nonce: 0,
+        trace: None,
         prompt: Arc::new([1, 2, 3]),
         answered: Arc::new([]),
         hash_seed: HashSeed::BASE,

@@ -17,6 +17,7 @@ use http_body_util::BodyExt as _;
 use preprocess::{PreprocessConfig, Preprocessor};
 use router::{Router, RouterConfig};
 use serde_json::{Value, json};
+use spans::Tracer;
 use tasks::Tasks;
 use telemetry::Registry;
 use tokio_util::sync::DropGuard;
@@ -109,6 +110,7 @@ pub(crate) fn request(prompt: &[u32], max_tokens: u32) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("test"),
         nonce: 0,
+        trace: None,
         prompt: prompt.into(),
         answered: Arc::new([]),
         hash_seed: HashSeed::BASE,
@@ -163,6 +165,10 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) async fn start(specs: &[String]) -> Self {
+        Self::start_traced(specs, Tracer::off()).await
+    }
+
+    pub(crate) async fn start_traced(specs: &[String], tracer: Tracer) -> Self {
         let clock = Clock::start();
         let registry = Registry::new();
         let config = RouterConfig {
@@ -178,6 +184,8 @@ impl Service {
             clock,
             id: FrontendId(0),
             fleet_commands: None,
+            shares_engines: false,
+            tracer,
         };
         let config = FrontendConfig {
             max_requests: 100,
@@ -231,7 +239,21 @@ impl Service {
 
     /// The whole answer to a request.
     pub(crate) async fn post(&self, path: &str, body: &Value) -> (Parts, String) {
-        let request = Request::post(path).body(Body::from(body.to_string()));
+        self.post_with(path, &[], body).await
+    }
+
+    /// The same with these headers.
+    pub(crate) async fn post_with(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> (Parts, String) {
+        let mut request = Request::post(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Body::from(body.to_string()));
         let service = self.frontend.service();
         let response = service.oneshot(request.unwrap()).await.unwrap();
         let (head, body) = response.into_parts();

@@ -11,3 +11,4 @@ mod harness;
 mod publisher;
 mod serving;
 mod standin;
+mod tracing;

@@ -10,7 +10,7 @@ use axum::Json;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use futures_util::StreamExt as _;
@@ -77,6 +77,7 @@ impl Build {
 /// One request as the engine saw it.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
+    pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
     pub(crate) prompt: Vec<u32>,
     pub(crate) cached: usize,
@@ -394,7 +395,7 @@ fn refusal(build: Build, mood: Mood, body: &Value) -> Option<Response> {
     unknown.map(|name| error(400, &format!("extra field {name}")))
 }
 
-async fn completions(State(shared): State<Shared>, body: Bytes) -> Response {
+async fn completions(State(shared): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
     let body: Value = serde_json::from_slice(&body).unwrap();
     let prompt: Vec<u32> = serde_json::from_value(body["prompt"].clone()).unwrap();
     let salt = body["cache_salt"].as_str().map(str::to_owned);
@@ -406,6 +407,7 @@ async fn completions(State(shared): State<Shared>, body: Bytes) -> Response {
             return refusal;
         }
         inner.seen.push(Seen {
+            headers,
             body: body.clone(),
             prompt: prompt.clone(),
             cached,
@@ -461,7 +463,7 @@ fn streamed(events: Vec<Result<String, std::io::Error>>) -> Response {
 }
 
 /// The engine's own server: it has seen the client's body, and writes the answer itself.
-async fn chat(State(shared): State<Shared>, body: Bytes) -> Response {
+async fn chat(State(shared): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
     let body: Value = serde_json::from_slice(&body).unwrap();
     let mood = {
         let mut inner = shared.lock();
@@ -469,6 +471,7 @@ async fn chat(State(shared): State<Shared>, body: Bytes) -> Response {
             return refusal(inner.build, inner.mood, &body).unwrap();
         }
         inner.seen.push(Seen {
+            headers,
             body: body.clone(),
             prompt: Vec::new(),
             cached: 0,

@@ -14,6 +14,7 @@ fn request(max_tokens: u32) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("r"),
         nonce: 0,
+        trace: None,
         prompt: Arc::from([1; 50]),
         answered: Arc::from([]),
         hash_seed: HashSeed::BASE,

@@ -214,6 +214,7 @@ pub(crate) fn request(prompt: &[u32], max_tokens: u32) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("test"),
         nonce: 0,
+        trace: None,
         prompt: prompt.into(),
         answered: Arc::from([]),
         hash_seed: HashSeed::BASE,

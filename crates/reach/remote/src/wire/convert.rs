@@ -108,6 +108,7 @@ pub fn from_request(request: wire::GenerateRequest) -> Result<GenerateRequest, S
     Ok(GenerateRequest {
         id: RequestId::new(&request.id),
         nonce: request.nonce,
+        trace: None,
         prompt: request.prompt.into(),
         answered: request.answered.into(),
         hash_seed: HashSeed::from_bits(request.hash_seed),

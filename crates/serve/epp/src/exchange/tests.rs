@@ -83,7 +83,7 @@ fn reply(reply: ProcessingResponse) -> String {
 
 /// Goes through all events, picks where it is ordered, and writes down what happens.
 fn run(events: Vec<Event>) -> Result<String, OutOfOrder> {
-    let mut exchange = Exchange::new();
+    let mut exchange = Exchange::default();
     let (mut log, mut gathered) = (Vec::new(), Vec::new());
     for event in events {
         for order in exchange.step(event)? {
@@ -94,7 +94,12 @@ fn run(events: Vec<Event>) -> Result<String, OutOfOrder> {
                     log.push(format!("pick:{}", gathered.len()));
                     let body = Bytes::from(std::mem::take(&mut gathered));
                     let endpoints = ["10.0.0.1:8000".parse().unwrap()];
-                    log.extend(exchange.picked(&endpoints, &body).into_iter().map(reply));
+                    log.extend(
+                        exchange
+                            .picked(&endpoints, &body, None)
+                            .into_iter()
+                            .map(reply),
+                    );
                 }
                 Order::Send(sent) => log.push(reply(sent)),
                 Order::Begins { status, .. } => log.push(format!("begins:{}", status.as_u16())),
@@ -262,7 +267,7 @@ fn another_filter_may_answer_before_a_pick() {
 
 #[test]
 fn a_refusal_is_an_answer() {
-    let mut exchange = Exchange::new();
+    let mut exchange = Exchange::default();
     exchange.step(headers(false, DUPLEX)).unwrap();
     let refused = Refused {
         status: StatusCode::TOO_MANY_REQUESTS,

@@ -32,12 +32,16 @@ struct Running {
 }
 
 async fn running(identity: Option<Identity>) -> Running {
+    running_with(identity, PickConfig::default()).await
+}
+
+async fn running_with(identity: Option<Identity>, config: PickConfig) -> Running {
     let fleet = passing_fleet(1000, LONGEST_BODY).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
     let service = Service {
-        picker: fleet.frontend.picker(PickConfig::default()),
+        picker: fleet.frontend.picker(config),
         frontend: fleet.frontend.clone(),
         streams: TaskTracker::new(),
         stop: stop.clone(),
@@ -205,6 +209,34 @@ async fn a_body_beyond_the_limit_is_refused() {
     };
     assert_eq!(answer.status.unwrap().code, 413);
     running.idle().await;
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_go_on_is_refused_and_its_place_is_free() {
+    let config = PickConfig {
+        read_timeout: Duration::from_millis(100),
+        ..PickConfig::default()
+    };
+    let running = running_with(None, config).await;
+    let channel = running.channel().await;
+    // Before the first byte of the body, and after it.
+    for begun in [false, true] {
+        let mut talk = running.talk(&channel).await;
+        talk.send(post()).await;
+        if begun {
+            talk.send(Sent::RequestBody(body(b"{".to_vec(), false)))
+                .await;
+        }
+        let Some(Got::ImmediateResponse(answer)) = talk.next().await.unwrap() else {
+            panic!("not refused");
+        };
+        assert_eq!(answer.status.unwrap().code, 408);
+        assert_eq!(answer.details, "homing_request_timeout");
+        let error = String::from_utf8(answer.body.to_vec()).unwrap();
+        assert!(error.starts_with(r#"{"error":"#), "{error}");
+        assert!(talk.next().await.unwrap().is_none());
+        running.idle().await;
+    }
 }
 
 #[tokio::test]

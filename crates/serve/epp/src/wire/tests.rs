@@ -139,7 +139,7 @@ fn the_endpoint_is_in_header_and_metadata_alike() {
         "10.0.0.1:8000".parse().unwrap(),
         "[fd00::1]:8000".parse().unwrap(),
     ];
-    let message = destination(&endpoints);
+    let message = destination(&endpoints, None);
     let Some(Response::RequestHeaders(headers)) = message.response else {
         panic!("not about headers");
     };
@@ -159,4 +159,27 @@ fn the_endpoint_is_in_header_and_metadata_alike() {
     };
     let value = &inner.fields["x-gateway-destination-endpoint"];
     assert_eq!(value, &text("10.0.0.1:8000,[fd00::1]:8000"));
+}
+
+#[test]
+fn a_span_of_ours_replaces_the_context_of_the_request() {
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let asks: TraceContext = parent.parse().unwrap();
+    let message = destination(&["10.0.0.1:8000".parse().unwrap()], Some(&asks));
+    let Some(Response::RequestHeaders(headers)) = message.response else {
+        panic!("not about headers");
+    };
+    let options = headers
+        .response
+        .unwrap()
+        .header_mutation
+        .unwrap()
+        .set_headers;
+    let [_, option] = &options[..] else {
+        panic!("{options:?}");
+    };
+    assert_eq!(option.append_action(), AppendAction::OverwriteIfExistsOrAdd);
+    let header = option.header.as_ref().unwrap();
+    assert_eq!(header.key, "traceparent");
+    assert_eq!(&header.raw_value[..], parent.as_bytes());
 }

@@ -1,17 +1,13 @@
 //! A request's body while it arrives.
 //!
-//! Reading one costs memory and a place, so it has to keep coming: a client may let us wait
-//! for as long as the read timeout in all, and earns more waiting by what it sends, up to the
-//! same again. One that sends nothing is refused when the time is over, one that drips soon
-//! after, and one that sends at a modem's speed never. Time that passes because nobody asks
-//! for the next piece is not the client's.
+//! It is waited for as its [`Allowance`] says. Time that passes because nobody asks for the next
+//! piece is not the client's.
 
 use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -19,9 +15,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::pulse::Pulse;
-
-/// What a client must send to be waited for any longer, in bytes per second: a modem's speed.
-const SLOWEST: f64 = 4096.0;
+use crate::allowance::Allowance;
 
 /// Why a body did not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,8 +41,7 @@ pub(super) struct Arriving<B> {
     body: B,
     pulse: Arc<Pulse>,
     ended: Ended,
-    /// How long the client may still let us wait.
-    allowance: Duration,
+    allowance: Allowance,
     wait: Option<Wait>,
 }
 
@@ -62,7 +55,7 @@ struct Wait {
 impl<B> Arriving<B> {
     pub(super) fn new(body: B, pulse: Arc<Pulse>, ended: Ended) -> Self {
         Self {
-            allowance: pulse.timeouts.read,
+            allowance: Allowance::new(pulse.timeouts.read),
             body,
             pulse,
             ended,
@@ -71,10 +64,10 @@ impl<B> Arriving<B> {
     }
 
     fn came(&mut self, bytes: usize) {
-        let waited = self.wait.take().map(|wait| wait.began.elapsed());
-        let left = self.allowance.saturating_sub(waited.unwrap_or_default());
-        let earned = Duration::from_secs_f64(bytes as f64 / SLOWEST);
-        self.allowance = (left + earned).min(self.pulse.timeouts.read);
+        if let Some(wait) = self.wait.take() {
+            self.allowance.waited(wait.began.elapsed());
+        }
+        self.allowance.came(bytes);
     }
 }
 
@@ -103,7 +96,7 @@ where
                 Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
             }
             Poll::Pending => {
-                let (allowance, pulse) = (this.allowance, &this.pulse);
+                let (allowance, pulse) = (this.allowance.left(), &this.pulse);
                 let wait = this.wait.get_or_insert_with(|| Wait {
                     began: Instant::now(),
                     over: Box::pin(sleep(allowance)),

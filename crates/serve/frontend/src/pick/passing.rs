@@ -6,10 +6,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use contract::{GenerateRequest, LinkError, Moment, RequestId, TokenChunk, WorkerId};
+use contract::{GenerateRequest, LinkError, Moment, RequestId, TokenChunk, TraceContext, WorkerId};
 use futures_util::FutureExt as _;
 use http::StatusCode;
 use router::{Excluded, Placement, RouteQuery, WhyNot};
+use spans::{RequestTrace, Stage};
 use transport::Overheard;
 
 use super::understand::Understood;
@@ -20,6 +21,7 @@ use crate::error;
 use crate::forward::empty_request;
 use crate::metrics::RequestRecord;
 use crate::model::ServedModel;
+use crate::traced;
 
 /// What a picked request holds.
 #[derive(Debug)]
@@ -36,6 +38,7 @@ pub(super) struct Passing {
     pub(super) urgency: Urgency,
     /// A place inside.
     pub(super) permit: Option<Permit>,
+    pub(super) trace: RequestTrace,
 }
 
 /// A request that was given an endpoint, until its answer has ended. Dropping it gives the place back
@@ -49,6 +52,11 @@ pub struct Pick {
     begun: bool,
     /// The answer is one that refuses.
     refused: bool,
+    /// Until the first token, then until the last.
+    phase: Stage,
+    /// The whole exchange with the endpoint.
+    exchange: Stage,
+    tokens: u64,
 }
 
 impl Pick {
@@ -56,7 +64,12 @@ impl Pick {
         let sent = passing.model.dispatch.clock.now();
         let worker = passing.placement.as_ref().map(Placement::worker);
         let overheard = worker.and_then(|worker| passing.overhear(worker));
+        let exchange = worker.map(|worker| traced::exchange(&passing.trace, worker));
+        let exchange = exchange.unwrap_or_default();
         Self {
+            phase: exchange.stage(traced::FIRST_TOKEN),
+            exchange,
+            tokens: 0,
             passing,
             overheard,
             books: Books::default(),
@@ -71,8 +84,14 @@ impl Pick {
         &self.passing.endpoints
     }
 
+    /// Under which span the endpoint's own are to be, if the request's are recorded.
+    pub fn asks(&self) -> Option<TraceContext> {
+        self.exchange.context()
+    }
+
     /// The answer begins: with this status, from the endpoint that the proxy says it took.
     pub fn begins(&mut self, status: StatusCode, served: Option<SocketAddr>) {
+        traced::responded(&self.passing.trace, status.as_u16());
         if let Some(served) = served
             && self.passing.endpoints.first() != Some(&served)
         {
@@ -109,6 +128,7 @@ impl Pick {
             record.answer_ended(&self.books.times);
             record.finish();
         }
+        self.passing.trace.end(|| None);
     }
 
     fn take_chunks(&mut self) {
@@ -136,6 +156,14 @@ impl Pick {
             ..
         } = &mut self.passing;
         let begins = !std::mem::replace(&mut self.begun, true);
+        if begins {
+            self.phase = self.exchange.stage(traced::STREAM);
+            traced::started(&mut self.exchange, chunk.started);
+        }
+        self.tokens += u64::from(chunk.count());
+        let tokens = self.tokens;
+        self.phase
+            .describe(|attributes| traced::output(attributes, tokens));
         if begins && let Some(placement) = placement {
             books::begins(placement, chunk, model.dispatch.clock.now());
         }
@@ -149,6 +177,7 @@ impl Pick {
         if chunk.finish.is_some() {
             // The engine is done: its slot is free before the client knows.
             self.passing.placement = None;
+            self.phase = Stage::default();
         }
     }
 
@@ -158,16 +187,24 @@ impl Pick {
             return;
         };
         let failed = placement.worker();
-        placement.broke_off(&LinkError::Unreachable {
+        let error = LinkError::Unreachable {
             worker: failed,
             detail: "the proxy went on to another endpoint".to_owned(),
-        });
+        };
+        placement.broke_off(&error);
         drop(placement);
         self.overheard = None;
+        let mut moving = traced::moves(&self.passing.trace, &error, 0);
+        traced::failed(&mut self.exchange, &error);
+        self.phase = Stage::default();
+        self.exchange = Stage::default();
         let known = self.passing.model.dispatch.fleet.addresses();
         let Some((worker, _)) = known.into_iter().find(|(_, address)| *address == served) else {
             return;
         };
+        traced::moved(&mut moving, worker);
+        self.exchange = traced::exchange(&self.passing.trace, worker);
+        self.phase = self.exchange.stage(traced::FIRST_TOKEN);
         self.passing.placement = self.passing.reserve(worker, failed);
         self.overheard = self.passing.overhear(worker);
     }
@@ -177,12 +214,16 @@ impl Pick {
         if let Some(placement) = &mut self.passing.placement {
             let error = error::blamed(placement.worker(), status);
             placement.broke_off(&error);
+            traced::failed(&mut self.exchange, &error);
         }
+        self.phase = Stage::default();
         self.passing.placement = None;
         self.overheard = None;
+        let counted = error::counted_as(status);
         if let Some(record) = &self.passing.record {
-            record.fail(error::counted_as(status));
+            record.fail(counted);
         }
+        self.passing.trace.end(|| Some(traced::failure(counted)));
     }
 }
 

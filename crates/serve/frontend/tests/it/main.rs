@@ -7,6 +7,7 @@ mod door;
 mod failures;
 mod pick;
 mod serving;
+mod traces;
 mod unread;
 mod virtual_time;
 mod waiting;

@@ -37,6 +37,7 @@ pub(super) fn request(prompt: &[TokenId], max_tokens: u32) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("test"),
         nonce: 0,
+        trace: None,
         prompt: prompt.into(),
         answered: std::sync::Arc::default(),
         hash_seed: HashSeed::BASE,

@@ -17,6 +17,7 @@ fn request(prompt: &[TokenId]) -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("test"),
         nonce: 0,
+        trace: None,
         prompt: prompt.into(),
         answered: std::sync::Arc::default(),
         hash_seed: HashSeed::BASE,

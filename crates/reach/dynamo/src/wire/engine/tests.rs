@@ -13,6 +13,7 @@ fn generate_request() -> GenerateRequest {
     GenerateRequest {
         id: RequestId::new("r"),
         nonce: 0,
+        trace: None,
         prompt: Arc::from([1, 2, 3]),
         answered: Arc::from([]),
         hash_seed: HashSeed::BASE,

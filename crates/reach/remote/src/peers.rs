@@ -1,0 +1,232 @@
+//! Frontends that use the same engines tell each other what they have on them.
+//!
+//! Our own workers divide their slots among frontends ([`crate::leases`]); engines of others do not know
+//! frontends. So frontends talk to each other: every [`REPORT_EVERY`] each tells all others what it has
+//! and claims on every engine ([`sharing`]), and its router is told what the others have and how many
+//! requests it may have itself.
+//!
+//! ```text
+//! names ──► addresses (looked up again and again) ──► one connection each ◄══ Exchange ══► the others
+//! router ◄── leases, loads of others ◄── sharing ◄── reports
+//! ```
+//!
+//! Reports go both ways on a connection, whoever opened it; so it is enough if one of two frontends
+//! knows the other's address.
+
+mod neighbour;
+mod serve;
+pub mod sharing;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::{Clock, FrontendId, ModelName, WorkerId};
+use parking_lot::Mutex;
+use tasks::Tasks;
+use telemetry::{Gauge, Registry, catalog};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio::time::MissedTickBehavior;
+use tonic::Streaming;
+use tracing::{error, info};
+
+use crate::tls::Tls;
+use crate::wire;
+use neighbour::{FirstTry, Neighbourhood};
+use sharing::{Announced, EngineKey, EngineLoad, Report, Share, Sharing};
+
+/// How often a frontend tells the others what it has.
+pub const REPORT_EVERY: Duration = Duration::from_millis(50);
+
+/// The routers of a frontend, as far as their engines are shared.
+pub trait SharedEngines: Send + Sync + 'static {
+    /// What is on every engine now.
+    fn loads(&self) -> Vec<EngineLoad>;
+    fn apply(&self, share: Share);
+}
+
+/// Where the others are.
+#[derive(Debug)]
+pub struct PeersConfig {
+    pub id: FrontendId,
+    /// `HOST:PORT`. A name with several addresses stands for all of them; our own is recognised.
+    pub names: Vec<String>,
+    pub tls: Option<Tls>,
+}
+
+/// What all connections share.
+struct Exchange {
+    sharing: Mutex<Sharing>,
+    /// The latest report.
+    latest: watch::Sender<wire::PeerReport>,
+    clock: Clock,
+    id: FrontendId,
+    tls: Option<Tls>,
+}
+
+/// Divides `engines` with the other frontends, on `tasks` until they are stopped. Others may come in
+/// through `listener`.
+pub fn start(
+    config: PeersConfig,
+    listener: Option<TcpListener>,
+    engines: Arc<dyn SharedEngines>,
+    place: (Clock, &Registry),
+    tasks: &Tasks,
+) {
+    let (clock, registry) = place;
+    let exchange = Arc::new(Exchange {
+        sharing: Mutex::new(Sharing::new(config.id)),
+        latest: watch::channel(wire::PeerReport::default()).0,
+        clock,
+        id: config.id,
+        tls: config.tls,
+    });
+    // Whoever connects hears at once that there is somebody.
+    exchange.announce();
+    if let Some(listener) = listener {
+        let serving = serve::serve(Arc::clone(&exchange), listener, tasks.clone());
+        tasks.spawn_until_stop(async move {
+            if let Err(error) = serving.await {
+                error!(%error, "other frontends can no longer connect");
+            }
+        });
+    }
+    let neighbourhood = Neighbourhood::new(config.names, &exchange, tasks);
+    let known = registry.gauge(&catalog::NET_PEERS, &[]);
+    tasks.spawn_until_stop(divide(exchange, neighbourhood, engines, known));
+}
+
+async fn divide(
+    exchange: Arc<Exchange>,
+    neighbourhood: Neighbourhood,
+    engines: Arc<dyn SharedEngines>,
+    known: Gauge,
+) {
+    let mut ticks = tokio::time::interval(REPORT_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut peers = 0;
+    loop {
+        ticks.tick().await;
+        let (loads, settled) = (engines.loads(), neighbourhood.is_settled());
+        let (shares, count) = {
+            let mut sharing = exchange.sharing.lock();
+            let shares = sharing.divide(loads, settled, exchange.clock.now());
+            (shares, sharing.peers())
+        };
+        for share in shares {
+            engines.apply(share);
+        }
+        exchange.announce();
+        if count != peers {
+            info!(peers = count, "frontends that share the engines");
+            known.set(count as f64);
+            peers = count;
+        }
+    }
+}
+
+/// Why a conversation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Closed,
+    /// We have connected to ourselves.
+    Ourselves,
+}
+
+impl Exchange {
+    /// Sends reports and hears those of the other side, until either ends. `first` is let go when the
+    /// other side has been heard.
+    async fn converse<T>(
+        &self,
+        mut inbound: Streaming<wire::PeerReport>,
+        outbound: mpsc::Sender<T>,
+        outgoing: impl Fn(wire::PeerReport) -> T,
+        first: &mut Option<FirstTry>,
+    ) -> End {
+        let mut latest = self.latest.subscribe();
+        latest.mark_changed();
+        loop {
+            tokio::select! {
+                message = inbound.message() => {
+                    let Ok(Some(report)) = message else {
+                        return End::Closed;
+                    };
+                    let report = from_report(report);
+                    if report.frontend == self.id {
+                        return End::Ourselves;
+                    }
+                    self.hear(report);
+                    *first = None;
+                }
+                Ok(()) = latest.changed() => {
+                    let report = outgoing(latest.borrow_and_update().clone());
+                    // One that does not find room is soon followed by a newer one.
+                    let _ = outbound.try_send(report);
+                }
+            }
+        }
+    }
+
+    fn hear(&self, report: Report) {
+        let now = self.clock.now();
+        let asked = self.sharing.lock().hear(report, now);
+        if asked {
+            self.announce();
+        }
+    }
+
+    fn announce(&self) {
+        let mut sharing = self.sharing.lock();
+        let report = to_report(sharing.report());
+        self.latest.send_replace(report);
+    }
+}
+
+fn to_report(report: Report) -> wire::PeerReport {
+    let seen = report.seen.into_iter();
+    let engines = report.engines.into_iter();
+    wire::PeerReport {
+        frontend: report.frontend.0,
+        number: report.number,
+        asks: report.asks,
+        seen: seen
+            .map(|(frontend, number)| wire::SeenReport {
+                frontend: frontend.0,
+                number,
+            })
+            .collect(),
+        engines: engines
+            .map(|one| wire::EngineShare {
+                model: one.engine.model.as_str().to_owned(),
+                worker: one.engine.worker.0,
+                slots: one.slots,
+                claim: one.claim,
+                load: Some(wire::to_load(&one.load)),
+            })
+            .collect(),
+    }
+}
+
+fn from_report(report: wire::PeerReport) -> Report {
+    let seen = report.seen.into_iter();
+    let engines = report.engines.into_iter();
+    Report {
+        frontend: FrontendId(report.frontend),
+        number: report.number,
+        asks: report.asks,
+        seen: seen
+            .map(|one| (FrontendId(one.frontend), one.number))
+            .collect(),
+        engines: engines
+            .map(|one| Announced {
+                engine: EngineKey {
+                    model: ModelName::new(&one.model),
+                    worker: WorkerId(one.worker),
+                },
+                slots: one.slots,
+                claim: one.claim,
+                load: wire::from_load(&one.load.unwrap_or_default()),
+            })
+            .collect(),
+    }
+}
