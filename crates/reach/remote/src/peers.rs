@@ -38,6 +38,9 @@ use sharing::{Announced, EngineKey, EngineLoad, Report, Share, Sharing};
 /// How often a frontend tells the others what it has.
 pub const REPORT_EVERY: Duration = Duration::from_millis(50);
 
+/// How long a frontend that was reached may take to say something, before it is no longer waited for.
+const FIRST_REPORT: Duration = Duration::from_secs(1);
+
 /// The routers of a frontend, as far as their engines are shared.
 pub trait SharedEngines: Send + Sync + 'static {
     /// What is on every engine now.
@@ -135,7 +138,7 @@ enum End {
 
 impl Exchange {
     /// Sends reports and hears those of the other side, until either ends. `first` is let go when the
-    /// other side has been heard.
+    /// other side has been heard, or has had the time to say something.
     async fn converse<T>(
         &self,
         mut inbound: Streaming<wire::PeerReport>,
@@ -145,6 +148,7 @@ impl Exchange {
     ) -> End {
         let mut latest = self.latest.subscribe();
         latest.mark_changed();
+        let mut too_long = std::pin::pin!(tokio::time::sleep(FIRST_REPORT));
         loop {
             tokio::select! {
                 message = inbound.message() => {
@@ -163,6 +167,7 @@ impl Exchange {
                     // One that does not find room is soon followed by a newer one.
                     let _ = outbound.try_send(report);
                 }
+                () = &mut too_long, if first.is_some() => *first = None,
             }
         }
     }

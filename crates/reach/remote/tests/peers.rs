@@ -10,9 +10,14 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use remote::peers::sharing::{EngineKey, EngineLoad, Share};
 use remote::peers::{PeersConfig, SharedEngines, start};
 use remote::tls::{Tls, TlsFiles};
+use remote::wire::PeerReport;
+use remote::wire::peers_server::{Peers, PeersServer};
 use tasks::Tasks;
 use telemetry::Registry;
 use tokio::net::TcpListener;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status, Streaming};
 
 const SLOTS: u32 = 64;
 /// Far beyond any pause: what has not come by then does not come.
@@ -164,6 +169,34 @@ async fn our_own_address_among_the_names_is_left_alone() {
     let alone = Frontend::on(listener, address.clone(), 1, &[&address], None);
     until("it has all", || alone.slots() == SLOTS).await;
     assert!(alone.others().is_empty());
+}
+
+/// A server that takes reports and says nothing.
+struct Mute;
+
+#[tonic::async_trait]
+impl Peers for Mute {
+    type ExchangeStream = tokio_stream::Pending<Result<PeerReport, Status>>;
+
+    async fn exchange(
+        &self,
+        _: Request<Streaming<PeerReport>>,
+    ) -> Result<Response<Self::ExchangeStream>, Status> {
+        Ok(Response::new(tokio_stream::pending()))
+    }
+}
+
+#[tokio::test]
+async fn one_that_says_nothing_keeps_nobody_from_serving() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mute = Server::builder()
+        .add_service(PeersServer::new(Mute))
+        .serve_with_incoming(TcpIncoming::from(listener));
+    let mute = tokio::spawn(mute);
+    let alone = Frontend::start(1, &[&address], None).await;
+    until("it has all", || alone.slots() == SLOTS).await;
+    mute.abort();
 }
 
 #[tokio::test]

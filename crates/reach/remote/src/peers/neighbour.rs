@@ -25,6 +25,17 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
+/// Why a frontend could not be reached.
+#[derive(Debug, thiserror::Error)]
+enum ReachError {
+    #[error("{}", error_chain(.0))]
+    Connect(#[from] tonic::transport::Error),
+    #[error("{0}")]
+    Refused(#[from] Box<tonic::Status>),
+    #[error("it does not answer")]
+    Silent(#[from] tokio::time::error::Elapsed),
+}
+
 /// Held until a first attempt has shown whether somebody is there.
 pub(super) type FirstTry = Arc<()>;
 
@@ -68,7 +79,12 @@ impl Street {
         let mut first = Some(first);
         let mut complained = false;
         loop {
-            let found = tokio::net::lookup_host(&self.name).await;
+            let looked_up = tokio::net::lookup_host(&self.name);
+            // A name server that is away must not keep this frontend from serving.
+            let found = match tokio::time::timeout(CONNECT_TIMEOUT, looked_up).await {
+                Ok(found) => found,
+                Err(late) => Err(late.into()),
+            };
             match found.map(Iterator::collect) {
                 Ok(found) => {
                     complained = false;
@@ -138,7 +154,7 @@ impl Neighbour {
                     self.complained = None;
                     info!(address = %self.address, "the connection to a frontend has ended");
                 }
-                Err(error) => self.complain(error),
+                Err(error) => self.complain(&error),
             }
             first = None;
             tokio::select! {
@@ -148,7 +164,8 @@ impl Neighbour {
         }
     }
 
-    fn complain(&mut self, error: String) {
+    fn complain(&mut self, error: &ReachError) {
+        let error = error.to_string();
         if self.complained.as_ref() != Some(&error) {
             warn!(address = %self.address, error, "cannot reach a frontend");
             self.complained = Some(error);
@@ -156,41 +173,37 @@ impl Neighbour {
     }
 
     /// Until the connection ends.
-    async fn exchange_reports(&self, first: &mut Option<FirstTry>) -> Result<End, String> {
+    async fn exchange_reports(&self, first: &mut Option<FirstTry>) -> Result<End, ReachError> {
         let opening = async {
             let mut client = PeersClient::new(self.channel().await?);
             let (outbound, stream) = mpsc::channel(1);
             let opened = client.exchange(ReceiverStream::new(stream)).await;
-            let inbound = opened.map_err(|status| status.to_string())?.into_inner();
-            Ok::<_, String>((inbound, outbound))
+            let inbound = opened.map_err(Box::new)?.into_inner();
+            Ok::<_, ReachError>((inbound, outbound))
         };
         let opened = tokio::time::timeout(CONNECT_TIMEOUT, opening).await;
-        let (inbound, outbound) = opened.map_err(|_| "it does not answer".to_owned())??;
+        let (inbound, outbound) = opened??;
         Ok(self
             .exchange
             .converse(inbound, outbound, |report| report, first)
             .await)
     }
 
-    async fn channel(&self) -> Result<Channel, String> {
-        let failed = |error: tonic::transport::Error| error_chain(&error);
+    async fn channel(&self) -> Result<Channel, tonic::transport::Error> {
         let scheme = match self.exchange.tls {
             Some(_) => "https",
             None => "http",
         };
-        let mut endpoint = Endpoint::from_shared(format!("{scheme}://{}", self.address))
-            .map_err(failed)?
+        let mut endpoint = Endpoint::from_shared(format!("{scheme}://{}", self.address))?
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_TIMEOUT)
             .keep_alive_while_idle(true);
         if let Some(tls) = &self.exchange.tls {
-            endpoint = endpoint
-                .tls_config(tls.client_of(&self.host))
-                .map_err(failed)?;
+            endpoint = endpoint.tls_config(tls.client_of(&self.host))?;
         }
-        endpoint.connect().await.map_err(failed)
+        endpoint.connect().await
     }
 }
 
