@@ -193,10 +193,14 @@ async fn one_that_says_nothing_keeps_nobody_from_serving() {
     let mute = Server::builder()
         .add_service(PeersServer::new(Mute))
         .serve_with_incoming(TcpIncoming::from(listener));
-    let mute = tokio::spawn(mute);
-    let alone = Frontend::start(1, &[&address], None).await;
-    until("it has all", || alone.slots() == SLOTS).await;
-    mute.abort();
+    let alone = async {
+        let alone = Frontend::start(1, &[&address], None).await;
+        until("it has all", || alone.slots() == SLOTS).await;
+    };
+    tokio::select! {
+        () = alone => {}
+        ended = mute => panic!("the mute server ended: {ended:?}"),
+    }
 }
 
 #[tokio::test]
