@@ -201,6 +201,11 @@ const GROUPS: [Group; 6] = [
                 "our one HTTP client: pooled connections, TLS, bounded responses",
             ),
             of(
+                "request-trace",
+                1,
+                "recorded requests: a line for each, and the file that lines go to",
+            ),
+            of(
                 "spans",
                 1,
                 "the spans of a request: which requests have some, and how they are collected",

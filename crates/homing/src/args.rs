@@ -118,7 +118,7 @@ pub(crate) enum Command {
         subcommand_negates_reqs = true
     )]
     Sweep(Box<SweepArgs>),
-    /// Replay a recorded trace in several modes, on simulated workers
+    /// Replay a recorded trace, on simulated workers or on a running server
     #[command(after_help = laboratory::REPLAY_EXAMPLES)]
     Replay(Box<ReplayArgs>),
     /// Measure how fast the router learns the speed of its workers

@@ -195,7 +195,7 @@ struct SystemPlan {
     router: RouterConfig,
     frontend: FrontendConfig,
     control: Control,
-    tracing: Option<TracingPlan>,
+    tracing: TracingPlan,
 }
 
 /// Everything that runs behind the listeners.
@@ -232,13 +232,15 @@ impl System {
         let (sender, commands) = mpsc::channel(COMMANDS);
         let tasks = Tasks::new();
         let router = Router::new(router, &registry, clock);
+        let (tracer, recorder) = tracing_export::start(tracing, clock, &registry, &tasks).await?;
         let parts = Parts {
             registry: registry.clone(),
             clock,
             id: FrontendId(0),
             fleet_commands: Some(sender),
             shares_engines: false,
-            tracer: tracing_export::start(tracing, clock, &registry, &tasks),
+            tracer,
+            recorder,
         };
         let frontend = Frontend::new(frontend, parts);
         let model = ModelParts {

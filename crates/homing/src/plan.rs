@@ -25,5 +25,5 @@ pub(crate) use self::peers::PeersPlan;
 pub(crate) use self::sources::{
     DynamoPlan, DynamoRegistry, Found, MoreUpstreams, OwnWorkers, Source, Upstreams, WorkerSources,
 };
-pub(crate) use self::tracing::TracingPlan;
+pub(crate) use self::tracing::{RequestTracePlan, SpansPlan, TracingPlan};
 pub(crate) use self::worker::{EventsPlan, RegistrationPlan, WorkerPlan, draw_id};

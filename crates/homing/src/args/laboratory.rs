@@ -12,7 +12,10 @@ pub(super) const REPLAY_EXAMPLES: &str = "\
 Examples:
   homing replay --virtual --trace mooncake-conversation.jsonl --format mooncake --workers 8 --output out
   homing replay --virtual --trace dataset.jsonl --format aiperf --workers 8 --output out
-  homing replay --virtual --trace request-trace.000000.jsonl.gz --format dynamo --workers 8 --output out";
+  homing replay --virtual --trace request-trace.000000.jsonl.gz --format dynamo --workers 8 --output out
+  homing replay --target http://127.0.0.1:8000 --trace requests.jsonl --format dynamo --output out
+  homing replay --target http://127.0.0.1:8000 --trace requests.jsonl --format dynamo \\
+    --modes round-robin,kv --speed 2 --requests 500 --output out";
 
 pub(super) const LEARNING_EXAMPLES: &str = "\
 Examples:
@@ -53,8 +56,37 @@ pub(crate) struct LearningArgs {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReplayArgs {
     /// Run in virtual time, on simulated workers
-    #[arg(long = "virtual")]
+    #[arg(long = "virtual", conflicts_with = "target")]
     pub(crate) in_virtual_time: bool,
+    /// Send the trace to this running server, in real time
+    ///
+    /// Prompts go to /v1/completions in tokens, so that their lengths and what they have in common are
+    /// exactly those of the trace. Turns of a session wait for the answers before them.
+    #[arg(long, value_name = "URL")]
+    pub(crate) target: Option<String>,
+    /// The model to ask for; by default the first that the target lists
+    #[arg(long, requires = "target")]
+    pub(crate) model: Option<String>,
+    /// Environment variable that holds the target's API key
+    #[arg(long, value_name = "NAME", requires = "target")]
+    pub(crate) api_key_env: Option<String>,
+    /// Environment variable that holds the control token of a Homing server beyond loopback
+    #[arg(long, value_name = "NAME", requires = "target")]
+    pub(crate) control_token_env: Option<String>,
+    /// Prompts are made of token ids from 1,000 up to this one: no more than the model has
+    #[arg(
+        long,
+        value_name = "TOKENS",
+        default_value_t = 30_000,
+        requires = "target"
+    )]
+    pub(crate) vocabulary: u32,
+    /// Send no field beyond OpenAI's own. Answers then end where the model ends them
+    #[arg(long, requires = "target")]
+    pub(crate) plain: bool,
+    /// Replay only the first so many requests
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) requests: Option<u32>,
     /// File with the recorded requests, compressed with gzip or not
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: PathBuf,
@@ -64,15 +96,13 @@ pub(crate) struct ReplayArgs {
     /// Speed-up over the recorded timing
     #[arg(long, default_value = "1.0", value_parser = speed)]
     pub(crate) speed: f64,
-    /// How many workers
+    /// How many simulated workers
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) workers: u32,
-    /// Router modes to compare
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "round-robin,kv-blocks,kv"
-    )]
+    /// Router modes to compare. In virtual time by default round-robin,kv-blocks,kv; a target, which
+    /// has to be a Homing server, is replayed to once as it is unless modes are named, and its router is
+    /// switched and its caches are emptied for each of them
+    #[arg(long, value_delimiter = ',')]
     pub(crate) modes: Vec<Mode>,
     /// Simulated hardware and model: a built-in profile's name or the path of a TOML file. By
     /// default the one that the workload names, else h200-llama-70b-fp8-published, which is

@@ -1,4 +1,6 @@
-//! Options of traces.
+//! Options of what is recorded of requests: spans, and a request trace.
+
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use spans::SampleRatio;
@@ -12,7 +14,7 @@ pub(crate) enum OtlpProtocolChoice {
     HttpProtobuf,
 }
 
-/// Spans of requests, for a collector.
+/// Spans of requests, for a collector; and lines about requests, for a replay.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TracingArgs {
     /// Send spans of requests to this OpenTelemetry collector, http://HOST:4317 for example
@@ -61,4 +63,13 @@ pub(crate) struct TracingArgs {
         help_heading = "Tracing"
     )]
     pub(crate) trace_resource: Vec<String>,
+    /// Append a line for each answered request to this file, in the format of Dynamo's request traces
+    ///
+    /// Times, lengths and hashes of blocks: what `homing replay --format dynamo` and Dynamo's own replay
+    /// need to send the same load again, without a word of what was said. docs/tracing.md
+    #[arg(long, value_name = "FILE", help_heading = "Tracing")]
+    pub(crate) request_trace: Option<PathBuf>,
+    /// MiB to which the request trace may grow; what comes after is dropped and counted
+    #[arg(long, default_value_t = 1024, value_name = "MIB", help_heading = "Tracing", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
+    pub(crate) request_trace_limit: u64,
 }

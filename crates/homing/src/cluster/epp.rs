@@ -36,13 +36,15 @@ async fn serve(plan: EppPlan) -> anyhow::Result<()> {
     let tasks = Tasks::new();
     let (clock, registry) = (Clock::start(), process::registry());
     let id = FrontendId(draw_id());
+    let (tracer, recorder) = tracing_export::start(plan.tracing, clock, &registry, &tasks).await?;
     let parts = Parts {
         registry: registry.clone(),
         clock,
         id,
         fleet_commands: None,
         shares_engines: peers.may_be(),
-        tracer: tracing_export::start(plan.tracing, clock, &registry, &tasks),
+        tracer,
+        recorder,
     };
     let frontend = Frontend::new(plan.frontend, parts);
     peers.start(id, &frontend, (clock, &registry), &tasks);

@@ -47,13 +47,15 @@ async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
         api_keys: keys.transpose()?,
         ..plan.frontend
     };
+    let (tracer, recorder) = tracing_export::start(plan.tracing, clock, &registry, &tasks).await?;
     let parts = Parts {
         registry: registry.clone(),
         clock,
         id,
         fleet_commands: None,
         shares_engines: peers.may_be(),
-        tracer: tracing_export::start(plan.tracing, clock, &registry, &tasks),
+        tracer,
+        recorder,
     };
     let frontend = Frontend::new(config, parts);
     peers.start(id, &frontend, (clock, &registry), &tasks);

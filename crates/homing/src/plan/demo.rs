@@ -40,7 +40,7 @@ pub(crate) struct DemoPlan {
     pub(crate) load: Option<LoadPlan>,
     pub(crate) console: ConsolePlan,
     pub(crate) observability: Option<ObservabilityPlan>,
-    pub(crate) tracing: Option<TracingPlan>,
+    pub(crate) tracing: TracingPlan,
     /// How long running streams may take to finish.
     pub(crate) grace: Duration,
 }

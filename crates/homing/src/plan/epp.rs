@@ -43,7 +43,7 @@ pub(crate) struct EppPlan {
     pub(crate) peers: Option<PeersPlan>,
     pub(crate) frontend: FrontendConfig,
     pub(crate) pick: PickConfig,
-    pub(crate) tracing: Option<TracingPlan>,
+    pub(crate) tracing: TracingPlan,
     /// How long running requests may take to finish.
     pub(crate) grace: Duration,
 }

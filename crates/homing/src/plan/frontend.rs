@@ -32,7 +32,7 @@ pub(crate) struct FrontendPlan {
     /// Without the keys, which are followed from `api_key_file`.
     pub(crate) frontend: FrontendConfig,
     pub(crate) api_key_file: Option<PathBuf>,
-    pub(crate) tracing: Option<TracingPlan>,
+    pub(crate) tracing: TracingPlan,
     /// How long running streams may take to finish.
     pub(crate) grace: Duration,
 }

@@ -1,4 +1,6 @@
-//! Options of traces, resolved.
+//! Options of what is recorded of requests, resolved.
+
+use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
 use otlp::{Collector, Protocol, Resource};
@@ -9,17 +11,43 @@ use crate::args::{OtlpProtocolChoice, TracingArgs};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Where spans go, and of which requests.
+/// What is recorded of requests.
 #[derive(Clone, Debug)]
 pub(crate) struct TracingPlan {
+    pub(crate) spans: Option<SpansPlan>,
+    pub(crate) requests: Option<RequestTracePlan>,
+}
+
+/// A file to which a line is appended for each answered request.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestTracePlan {
+    pub(crate) path: PathBuf,
+    pub(crate) most_bytes: u64,
+}
+
+/// Where spans go, and of which requests.
+#[derive(Clone, Debug)]
+pub(crate) struct SpansPlan {
     pub(crate) collector: Collector,
     pub(crate) ratio: SampleRatio,
     pub(crate) resource: Resource,
 }
 
 impl TracingArgs {
-    /// `None` if no collector is named. `instance` tells this process from others of the service.
-    pub(crate) fn resolve(&self, instance: u64) -> anyhow::Result<Option<TracingPlan>> {
+    /// `instance` tells this process from others of the service.
+    pub(crate) fn resolve(&self, instance: u64) -> anyhow::Result<TracingPlan> {
+        let requests = self.request_trace.clone().map(|path| RequestTracePlan {
+            path,
+            most_bytes: self.request_trace_limit << 20,
+        });
+        Ok(TracingPlan {
+            spans: self.spans(instance)?,
+            requests,
+        })
+    }
+
+    /// `None` if no collector is named.
+    fn spans(&self, instance: u64) -> anyhow::Result<Option<SpansPlan>> {
         let Some(endpoint) = self.otlp_endpoint.as_deref().filter(|url| !url.is_empty()) else {
             return Ok(None);
         };
@@ -40,7 +68,7 @@ impl TracingArgs {
         attributes.retain(|(name, _)| !given.iter().any(|(other, _)| other == name));
         attributes.extend(given.into_iter().filter(|(name, _)| name != "service.name"));
         attributes.push(("service.name".to_owned(), self.trace_service_name.clone()));
-        Ok(Some(TracingPlan {
+        Ok(Some(SpansPlan {
             collector,
             ratio: self.trace_sample,
             resource: Resource {
@@ -78,21 +106,18 @@ mod tests {
             trace_sample: SampleRatio::ALL,
             trace_service_name: "router".to_owned(),
             trace_resource: Vec::new(),
+            request_trace: None,
+            request_trace_limit: 1,
         }
     }
 
     #[test]
     fn nothing_is_traced_unless_a_collector_is_named() {
-        assert!(args(None).resolve(1).unwrap().is_none());
-        assert!(args(Some("")).resolve(1).unwrap().is_none());
-        assert!(
-            args(Some("http://[::1]:4317/"))
-                .resolve(1)
-                .unwrap()
-                .is_some()
-        );
+        assert!(args(None).spans(1).unwrap().is_none());
+        assert!(args(Some("")).spans(1).unwrap().is_none());
+        assert!(args(Some("http://[::1]:4317/")).spans(1).unwrap().is_some());
         for wrong in ["collector:4317", "ftp://host", "http://", "http://host?x=1"] {
-            let error = args(Some(wrong)).resolve(1).unwrap_err();
+            let error = args(Some(wrong)).spans(1).unwrap_err();
             assert!(
                 format!("{error:#}").contains("--otlp-endpoint"),
                 "{error:#}"
@@ -111,7 +136,7 @@ mod tests {
         ]
         .map(str::to_owned)
         .to_vec();
-        let plan = args.resolve(1).unwrap().unwrap();
+        let plan = args.spans(1).unwrap().unwrap();
         let find = |name: &str| {
             let all = plan.resource.attributes.iter();
             let found: Vec<&str> = all
@@ -124,7 +149,7 @@ mod tests {
         assert_eq!(find("service.version"), "mine");
         assert_eq!(find("zone"), "a,b");
         args.trace_resource = vec!["zone".to_owned()];
-        assert!(args.resolve(1).is_err());
+        assert!(args.spans(1).is_err());
     }
 
     #[test]
@@ -132,10 +157,10 @@ mod tests {
         let mut args = args(Some("http://collector:4317"));
         for wrong in ["secret", "na me=secret", "name=sec%0Aret"] {
             args.otlp_headers = vec![wrong.to_owned()];
-            let error = format!("{:#}", args.resolve(1).unwrap_err());
+            let error = format!("{:#}", args.spans(1).unwrap_err());
             assert!(!error.contains("secret"), "{error}");
         }
         args.otlp_headers = vec!["Authorization=Basic%20abc".to_owned()];
-        assert!(args.resolve(1).is_ok());
+        assert!(args.spans(1).is_ok());
     }
 }

@@ -3,6 +3,7 @@
 //! Ignored unless asked for, because they need `ai-dynamo`: `cargo xtask test --only dynamo`.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -12,6 +13,7 @@ use test_servers::dynamo::{Genuine, RegisterAt, Setting, WORDS, write_model};
 use tokio::time::Instant;
 
 use crate::client::{Streamed, assistant, chat, user};
+use crate::recorded::record;
 use crate::system::{MODEL, Process, metric, until, until_workers};
 
 const BLOCK: usize = 32;
@@ -166,4 +168,38 @@ async fn three_workers_found_in_etcd_serve_and_one_is_replaced() {
     let workers = Workers::new(RegisterAt::Etcd(etcd.address()));
     let frontend = workers.frontend(&["--discovery", "dynamo-etcd", "--etcd", &etcd.address()]);
     serves(&workers, &frontend).await;
+}
+
+/// Replays a trace by Dynamo's own simulator, and says how many requests were completed, of how many
+/// prompt tokens, and which share was reused.
+const REPLAY: &str = r#"
+import json, sys
+from dynamo.replay import run_trace_replay
+report = run_trace_replay([sys.argv[1]], trace_format="dynamo", execution_model="small")
+names = ["completed_requests", "total_input_tokens", "prefix_cache_reused_ratio"]
+print(json.dumps([report.summary[name] for name in names]))
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs ai-dynamo: cargo xtask test --only dynamo"]
+async fn what_we_record_is_replayed_by_dynamo() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("load.jsonl");
+    let lines = record(trace.clone()).await;
+    let length = |line: &Value| line["request"]["input_tokens"].as_u64();
+    let tokens: u64 = lines.iter().filter_map(length).sum();
+    let workers = Workers::new(RegisterAt::Folder(folder.path().to_owned()));
+    let replayed = Command::new(&workers.setting.python)
+        .args(["-c", REPLAY])
+        .arg(&trace)
+        .output()
+        .expect("python runs");
+    assert!(replayed.status.success(), "{replayed:?}");
+    let said = String::from_utf8(replayed.stdout).expect("text");
+    let last = said.lines().last().expect("a line");
+    let (completed, prompt, reused): (usize, u64, f64) =
+        serde_json::from_str(last).expect("three numbers");
+    println!("Dynamo replayed {completed} requests, {prompt} prompt tokens, {reused} reused");
+    assert_eq!((completed, prompt), (lines.len(), tokens));
+    assert!(reused > 0.0);
 }

@@ -15,6 +15,7 @@ mod frontends;
 mod hostile;
 mod hosts;
 mod models;
+mod recorded;
 mod refusals;
 mod smollm2;
 mod system;

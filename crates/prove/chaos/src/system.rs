@@ -297,6 +297,7 @@ fn front(scene: &Scene, mode: &str, queue_limit: u32, clock: Clock, tasks: &Task
         fleet_commands: None,
         shares_engines: false,
         tracer: spans::Tracer::off(),
+        recorder: request_trace::Recorder::off(),
     };
     let config = FrontendConfig {
         max_requests: 1000,

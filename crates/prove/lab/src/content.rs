@@ -30,6 +30,7 @@ const BLOCK: u64 = 0xb1;
 #[derive(Debug)]
 pub(crate) struct Content {
     seed: u64,
+    words: Range<TokenId>,
     /// Starters that conversations share; they are long and come back.
     shared: HashMap<u64, Arc<[TokenId]>>,
 }
@@ -38,8 +39,14 @@ impl Content {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             seed,
+            words: WORDS,
             shared: HashMap::new(),
         }
+    }
+
+    /// With words of another vocabulary; not none.
+    pub(crate) fn of_words(self, words: Range<TokenId>) -> Self {
+        Self { words, ..self }
     }
 
     /// Appends a starter. Those that are shared are remembered.
@@ -51,15 +58,14 @@ impl Content {
         out: &mut Vec<TokenId>,
     ) {
         if !is_shared {
-            out.extend(words(self.seed ^ STARTER, number, 0..u64::from(length)));
+            out.extend(self.draw(STARTER, number, 0..u64::from(length)));
             return;
         }
-        let seed = self.seed;
-        let text = self
-            .shared
-            .entry(number)
-            .or_insert_with(|| words(seed ^ STARTER, number, 0..u64::from(length)).collect());
-        out.extend_from_slice(text);
+        if !self.shared.contains_key(&number) {
+            let text = self.draw(STARTER, number, 0..u64::from(length)).collect();
+            self.shared.insert(number, text);
+        }
+        out.extend_from_slice(&self.shared[&number]);
     }
 
     /// Appends what the user says in a later turn of a conversation.
@@ -71,25 +77,22 @@ impl Content {
         out: &mut Vec<TokenId>,
     ) {
         let begin = u64::from(turn) << 32;
-        out.extend(words(
-            self.seed ^ FOLLOW_UP,
-            conversation,
-            begin..begin + u64::from(length),
-        ));
+        out.extend(self.draw(FOLLOW_UP, conversation, begin..begin + u64::from(length)));
     }
 
     /// Appends the block of a trace that `id` names.
     pub(crate) fn block(&self, id: u64, length: usize, out: &mut Vec<TokenId>) {
-        out.extend(words(self.seed ^ BLOCK, id, 0..length as u64));
+        out.extend(self.draw(BLOCK, id, 0..length as u64));
     }
-}
 
-fn words(seed: u64, text: u64, positions: Range<u64>) -> impl Iterator<Item = TokenId> {
-    let choices = u64::from(WORDS.end - WORDS.start);
-    positions.map(move |position| {
-        let draw = (u128::from(mix(seed, text, position)) * u128::from(choices)) >> 64;
-        WORDS.start + draw as TokenId
-    })
+    fn draw(&self, kind: u64, text: u64, positions: Range<u64>) -> impl Iterator<Item = TokenId> {
+        let (seed, first) = (self.seed ^ kind, self.words.start);
+        let choices = u64::from(self.words.end - first);
+        positions.map(move |position| {
+            let draw = (u128::from(mix(seed, text, position)) * u128::from(choices)) >> 64;
+            first + draw as TokenId
+        })
+    }
 }
 
 /// The token that ends an answer, as a request lists it.

@@ -11,7 +11,7 @@
 //! | [`workload`] | what a TOML file says about load and workers, checked |
 //! | [`setting`], [`notation`] | what people name and write: workload, profile, levels, times |
 //! | `content`, `dialogue` | plans become tokens |
-//! | [`trace`] | recorded requests become tokens |
+//! | [`trace`], [`trace_requests`] | recorded requests become tokens, here and for a live server |
 //! | `ask`, `load`, [`greedy`] | what is sent next: conversations, a trace, a greedy client |
 //! | [`change`] | what happens to workers during a run |
 //! | [`cluster`] | the event loop |
@@ -43,6 +43,7 @@ pub mod meter;
 pub mod notation;
 pub mod setting;
 pub mod trace;
+pub mod trace_requests;
 mod window;
 pub mod workload;
 

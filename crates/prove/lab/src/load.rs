@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use contract::random::mix;
@@ -37,7 +38,7 @@ impl Load {
     pub(crate) fn next_due(&self, now: Moment) -> Option<Moment> {
         match self {
             Self::Conversations(conversations) => conversations.next_due(now),
-            Self::Recorded(recorded) => recorded.due.peek().map(|Reverse((at, ..))| *at),
+            Self::Recorded(recorded) => recorded.next_due(),
         }
     }
 
@@ -203,7 +204,19 @@ impl Recorded {
         }
     }
 
-    fn next(&mut self, now: Moment) -> Option<Ask> {
+    /// With prompts of other words.
+    pub(crate) fn of_words(self, words: Range<TokenId>) -> Self {
+        Self {
+            content: self.content.of_words(words),
+            ..self
+        }
+    }
+
+    pub(crate) fn next_due(&self) -> Option<Moment> {
+        self.due.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    pub(crate) fn next(&mut self, now: Moment) -> Option<Ask> {
         let &Reverse((at, index)) = self.due.peek()?;
         if at > now {
             return None;
@@ -237,7 +250,7 @@ impl Recorded {
         })
     }
 
-    fn ended(&mut self, index: usize, answer: &[TokenId], now: Moment) {
+    pub(crate) fn ended(&mut self, index: usize, answer: &[TokenId], now: Moment) {
         if let Some(next) = self.trace.rows[index].next {
             if let Some(history) = self.histories.get_mut(&next) {
                 history.extend_from_slice(answer);

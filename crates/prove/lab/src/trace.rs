@@ -127,6 +127,21 @@ impl Trace {
         self.rows.is_empty()
     }
 
+    /// Only the first so many requests, in the order in which they were recorded.
+    #[must_use]
+    pub fn first(mut self, requests: usize) -> Self {
+        self.rows.truncate(requests);
+        for row in &mut self.rows {
+            row.next = row.next.filter(|&next| next < requests);
+        }
+        self
+    }
+
+    /// Whether a prompt goes on where the answer before it in its session ended.
+    pub fn continues(&self) -> bool {
+        self.continues
+    }
+
     /// The longest prompt with its answer.
     pub fn longest_tokens(&self) -> usize {
         let lengths = self.rows.iter();

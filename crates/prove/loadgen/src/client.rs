@@ -30,7 +30,8 @@ use hyper::body::Incoming;
 use serde_json::Value;
 use tokio::time::timeout;
 
-pub use self::request::{Chat, Message, Role};
+use self::request::name_session;
+pub use self::request::{Chat, Completion, Message, Role};
 pub use self::target::{Target, TargetError};
 use crate::failure::{Failure, FailureKind};
 use crate::reading::{Answer, Arrival, ArrivalTotals, Listener, Reading, error_message};
@@ -56,7 +57,7 @@ impl Default for Patience {
     }
 }
 
-/// Sends chats to one server. Cheap to clone; clones share connections.
+/// Sends requests to one server. Cheap to clone; clones share connections.
 #[derive(Clone, Debug)]
 pub struct Client {
     transport: HttpClient,
@@ -118,9 +119,32 @@ impl Client {
 
     /// Sends one turn and reads its answer to the end; `listener` gets every event as it arrives.
     pub async fn chat(&self, chat: &Chat<'_>, listener: &mut dyn Listener) -> Exchange {
-        let body = chat.body(&self.target);
-        let mut request = self.request(Method::POST, "/chat/completions", body.into());
-        chat.headers(request.headers_mut());
+        let mut request = self.request(
+            Method::POST,
+            "/chat/completions",
+            chat.body(&self.target).into(),
+        );
+        name_session(chat.session, request.headers_mut());
+        self.exchange(request, listener).await
+    }
+
+    /// Sends a prompt in tokens, and reads in the same way.
+    pub async fn complete(
+        &self,
+        completion: &Completion<'_>,
+        listener: &mut dyn Listener,
+    ) -> Exchange {
+        let body = completion.body(&self.target);
+        let mut request = self.request(Method::POST, "/completions", body.into());
+        name_session(completion.session, request.headers_mut());
+        self.exchange(request, listener).await
+    }
+
+    async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+        listener: &mut dyn Listener,
+    ) -> Exchange {
         // The body is ready: serialising is the client's time, not the server's.
         let sent = self.clock.now();
         let mut heard = ArrivalTotals::default();

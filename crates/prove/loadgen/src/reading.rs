@@ -229,9 +229,10 @@ impl Reading {
         }
         let mut has_content = false;
         for choice in wire.choices {
-            has_content |= choice.delta.has_content();
-            self.text
-                .push_str(choice.delta.content.as_deref().unwrap_or_default());
+            let text = choice.delta.content.as_deref().or(choice.text.as_deref());
+            let text = text.unwrap_or_default();
+            has_content |= !text.is_empty() || choice.delta.has_content();
+            self.text.push_str(text);
             self.finish = choice.finish_reason.or(self.finish);
         }
         if has_content {

@@ -7,6 +7,7 @@
 //! | [`story`] | the four stages of the demo |
 //! | [`virtual_run`] | runs on simulated workers, into a folder |
 //! | [`live`] | the same against a running server |
+//! | [`replay`] | a recorded trace against a running server |
 //! | [`folder`] | where runs leave their records |
 //! | [`analysis`], [`publish`] | a folder's records become a summary, a report and exports |
 
@@ -16,6 +17,7 @@ pub mod live;
 pub mod order;
 pub mod plan;
 pub mod publish;
+pub mod replay;
 pub mod story;
 pub mod virtual_run;
 

@@ -21,6 +21,7 @@ use openai::responses::StoreLimits;
 use openai::{ChatCompletionChunk, UnknownFields, Usage};
 use parking_lot::Mutex;
 use preprocess::{PreprocessConfig, Preprocessor, corpus};
+use request_trace::Recorder;
 use router::{Router, RouterConfig, WorkerView};
 use serde_json::{Value, json};
 use spans::{Finished, FinishedTrace, SampleRatio, Tracer};
@@ -97,6 +98,7 @@ impl Setup {
             fleet_commands: None,
             shares_engines: false,
             tracer: tracer.unwrap_or_default(),
+            recorder: Recorder::off(),
         };
         (Frontend::new(self.frontend(), parts), traces)
     }

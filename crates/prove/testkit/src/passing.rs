@@ -15,6 +15,7 @@ use frontend::{
 use openai::UnknownFields;
 use parking_lot::Mutex;
 use preprocess::{PreprocessConfig, Preprocessor};
+use request_trace::Recorder;
 use router::{Router, RouterConfig};
 use spans::Tracer;
 use tasks::Tasks;
@@ -211,6 +212,7 @@ pub async fn traced_fleet(
         fleet_commands: None,
         shares_engines: false,
         tracer,
+        recorder: Recorder::off(),
     };
     let frontend = Frontend::new(config, parts);
     let (roster, changes) = transport::roster();

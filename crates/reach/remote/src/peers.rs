@@ -3,7 +3,8 @@
 //! Our own workers divide their slots among frontends ([`crate::leases`]); engines of others do not know
 //! frontends. So frontends talk to each other: every [`REPORT_EVERY`] each tells all others what it has
 //! and claims on every engine ([`sharing`]), and its router is told what the others have and how many
-//! requests it may have itself.
+//! requests it may have itself. A claim that changes and a request that waits are told sooner: slots
+//! change hands in three reports and answers, and a request may be waiting for them.
 //!
 //! ```text
 //! names ──► addresses (looked up again and again) ──► one connection each ◄══ Exchange ══► the others
@@ -17,6 +18,7 @@ mod neighbour;
 mod serve;
 pub mod sharing;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +39,8 @@ use sharing::{Announced, EngineKey, EngineLoad, Report, Share, Sharing};
 
 /// How often a frontend tells the others what it has.
 pub const REPORT_EVERY: Duration = Duration::from_millis(50);
+/// How often it looks whether there is something that the others should know at once.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// How long a frontend that was reached may take to say something, before it is no longer waited for.
 const FIRST_REPORT: Duration = Duration::from_secs(1);
@@ -105,21 +109,31 @@ async fn divide(
     engines: Arc<dyn SharedEngines>,
     known: Gauge,
 ) {
-    let mut ticks = tokio::time::interval(REPORT_EVERY);
+    let mut ticks = tokio::time::interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut peers = 0;
+    let mut reported = exchange.clock.now();
+    let mut applied = BTreeMap::new();
     loop {
         ticks.tick().await;
         let (loads, settled) = (engines.loads(), neighbourhood.is_settled());
-        let (shares, count) = {
+        let now = exchange.clock.now();
+        let (shares, news, count) = {
             let mut sharing = exchange.sharing.lock();
-            let shares = sharing.divide(loads, settled, exchange.clock.now());
-            (shares, sharing.peers())
+            let shares = sharing.divide(loads, settled, now);
+            (shares, sharing.has_news(), sharing.peers())
         };
+        let due = now - reported >= REPORT_EVERY;
         for share in shares {
-            engines.apply(share);
+            let former = applied.insert(share.engine.clone(), share.lease);
+            if due || former != Some(share.lease) {
+                engines.apply(share);
+            }
         }
-        exchange.announce();
+        if due || news {
+            reported = now;
+            exchange.announce();
+        }
         if count != peers {
             info!(peers = count, "frontends that share the engines");
             known.set(count as f64);

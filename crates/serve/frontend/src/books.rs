@@ -1,9 +1,11 @@
-//! What is learned from an answer's chunks as they come: for the metrics, and for the router.
+//! What is learned from an answer's chunks as they come: for the metrics, for the router, and for the
+//! request trace.
 
 use contract::{Moment, TokenChunk};
 use router::Placement;
 
 use crate::metrics::{RequestRecord, TokenTimes};
+use crate::recorded::Recorded;
 
 /// The router learns a worker's speed from how long so many tokens take: about a second on
 /// a busy worker, so that reporting costs next to nothing.
@@ -15,6 +17,8 @@ pub(crate) struct Books {
     pub(crate) times: TokenTimes,
     /// Tokens after a leg's first chunk that were not reported to the router yet.
     unreported: u32,
+    /// Written with the end of the books.
+    pub(crate) recorded: Recorded,
 }
 
 /// Tells the router that a worker has begun to answer.
@@ -46,6 +50,7 @@ impl Books {
             true => record.whole_answer(tokens),
             false => record.tokens(&mut self.times, tokens),
         };
+        self.recorded.chunk(chunk, now);
         let Some(placement) = placement else { return };
         // How long a leg's first chunk took says how fast prompts are computed, not tokens.
         if !begins {

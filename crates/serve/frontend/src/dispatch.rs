@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{BlockFormat, Clock, LinkError};
+use request_trace::Recorder;
 use router::{Identity, RouteError, Router};
 use tasks::Tasks;
 
@@ -54,4 +55,5 @@ pub(crate) struct Dispatch {
     pub(crate) limits: Limits,
     /// On which workers are read.
     pub(crate) tasks: Tasks,
+    pub(crate) recorder: Recorder,
 }

@@ -58,13 +58,14 @@ pub(crate) type Permits = (Permit, Option<KeyPermit>);
 /// One prompt on its way.
 #[derive(Debug)]
 pub(crate) struct Drive {
+    /// Dropped first: what they write at the end is written before the request counts as gone.
+    books: Books,
     dispatch: Arc<Dispatch>,
     journey: Journey,
     reply: ReplySender,
     common: Arc<Common>,
     /// What has come, for the worker that may have to go on.
     answered: Vec<TokenId>,
-    books: Books,
     watch: StallWatch,
 }
 
@@ -197,6 +198,7 @@ impl Drive {
         });
         let prompt_tokens = self.journey.request().prompt.len() as u32;
         self.common.record.prompt(prompt_tokens, leg.first.started);
+        self.books.recorded = self.journey.recorded(self.common.record.arrived);
         self.journey.begun();
         self.watch.heard();
     }

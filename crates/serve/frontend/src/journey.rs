@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use contract::{
-    BlockHash, ForwardRequest, GenerateRequest, LinkError, TokenChunk, TokenId, TokenStream,
-    WorkerId,
+    BlockHash, ForwardRequest, GenerateRequest, LinkError, Moment, TokenChunk, TokenId,
+    TokenStream, WorkerId,
 };
 use router::{Excluded, Handling, Placement, RouteError, RouteQuery, WhyNot};
 use smallvec::SmallVec;
@@ -30,6 +30,7 @@ use tracing::{debug, warn};
 use crate::books;
 use crate::dispatch::{Dispatch, DispatchError, Urgency};
 use crate::metrics::{Migration, Stage};
+use crate::recorded::{Prompt, Recorded};
 use crate::traced;
 
 /// How often to look for a worker when there was one a moment ago.
@@ -119,6 +120,19 @@ impl Journey {
 
     pub(crate) fn trace(&self) -> &RequestTrace {
         &self.trace
+    }
+
+    /// A line of the request trace, for a prompt that came then and whose answer begins.
+    pub(crate) fn recorded(&self, arrived: Moment) -> Recorded {
+        let prompt = Prompt {
+            request: &self.request.id,
+            tokens: &self.request.prompt,
+            chain: &self.chain,
+            seed: self.request.hash_seed,
+            identity: self.urgency.identity,
+            arrived,
+        };
+        Recorded::begin(&self.dispatch, prompt)
     }
 
     /// The client has a part of the answer. An engine's own words cannot be continued by another,

@@ -62,6 +62,7 @@ mod logprobs;
 mod metrics;
 mod model;
 mod pick;
+mod recorded;
 mod reply;
 mod respond;
 mod routing;
@@ -81,6 +82,7 @@ use std::time::Duration;
 use contract::{Clock, FrontendId, FrontendLoad, Lease, ModelName, WorkerId};
 use openai::responses::ResponseStore;
 use parking_lot::Mutex;
+use request_trace::Recorder;
 use spans::Tracer;
 use tasks::Tasks;
 use telemetry::Registry;
@@ -168,6 +170,8 @@ pub struct Parts {
     pub shares_engines: bool,
     /// Of which requests spans are recorded.
     pub tracer: Tracer,
+    /// Where a line goes for each answered prompt.
+    pub recorder: Recorder,
 }
 
 /// What this frontend has on an engine that it shares with others.
@@ -219,6 +223,7 @@ impl Frontend {
             shares_engines: parts.shares_engines,
             faults: config.faults,
             reader_lag: config.slow_reader_timeout,
+            recorder: parts.recorder,
         };
         Self {
             app: Arc::new(App {

@@ -254,7 +254,7 @@ pub(crate) struct RequestRecord {
     pub(crate) trace: RequestTrace,
     endpoint: Endpoint,
     streaming: bool,
-    arrived: Moment,
+    pub(crate) arrived: Moment,
     /// Whether any of its answers has begun.
     begun: AtomicBool,
     output_tokens: AtomicU64,

@@ -7,6 +7,7 @@ use contract::{Clock, FrontendId, ModelName};
 use openai::{Model, ObjectKind};
 use parking_lot::RwLock;
 use preprocess::Preprocessor;
+use request_trace::Recorder;
 use router::Router;
 use tasks::Tasks;
 use telemetry::Registry;
@@ -56,6 +57,7 @@ impl ServedModel {
             metrics: Arc::clone(&metrics),
             clock: shared.clock,
             tasks: tasks.clone(),
+            recorder: shared.recorder.clone(),
             limits: Limits {
                 faults: shared.faults,
                 reader_lag: shared.reader_lag,
@@ -117,6 +119,7 @@ pub(crate) struct Shared {
     pub(crate) shares_engines: bool,
     pub(crate) faults: FaultLimits,
     pub(crate) reader_lag: Duration,
+    pub(crate) recorder: Recorder,
 }
 
 /// A model that was asked for, perhaps under the name of an adapter.

@@ -27,6 +27,7 @@ pub(crate) fn frontend(access: Access, api_keys: Option<ApiKeys>) -> Frontend {
         fleet_commands: None,
         shares_engines: false,
         tracer: Tracer::off(),
+        recorder: Recorder::off(),
     };
     let config = FrontendConfig {
         max_requests: 10,

@@ -1,10 +1,11 @@
-//! What a process reports about the spans that it sends to a collector.
+//! What a process reports about what it records of requests: spans for a collector, and lines of a
+//! request trace.
 
 use super::{Metric, Stage, metrics};
 
 pub(super) const STAGE: Stage = Stage {
     title: "Traces",
-    about: "Spans of requests on their way to an OpenTelemetry collector (`--otlp-endpoint`).",
+    about: "Spans of requests on their way to an OpenTelemetry collector (`--otlp-endpoint`), and lines of the request trace (`--request-trace`).",
     metrics: ALL,
 };
 
@@ -23,5 +24,15 @@ metrics! {
         "homing_trace_export_retries_total",
         &[],
         "Attempts to send spans that failed and were repeated.",
+    );
+    REQUEST_TRACE_LINES_TOTAL = Metric::counter(
+        "homing_request_trace_lines_total",
+        &[],
+        "Requests that were written to the request trace.",
+    );
+    REQUEST_TRACE_DROPPED_LINES_TOTAL = Metric::counter(
+        "homing_request_trace_dropped_lines_total",
+        &["reason"],
+        "Requests that are missing in the request trace: `queue_full` (the disk is too slow), `file_full` (the file has reached its limit) or `failed` (it could not be written).",
     );
 }

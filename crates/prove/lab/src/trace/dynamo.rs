@@ -8,47 +8,17 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use request_trace::{Line, Request};
 use serde::Deserialize;
 
 use super::{LineFault, Row, Trace, TraceError};
 
-const SCHEMA: &str = "dynamo.request.trace.v1";
-
 /// A line, which a recorder may have wrapped.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Line {
-    Wrapped { event: Record },
-    Plain(Record),
-}
-
-#[derive(Debug, Deserialize)]
-struct Record {
-    schema: String,
-    event_type: String,
-    event_time_unix_ms: Option<u64>,
-    agent_context: Option<AgentContext>,
-    request: Option<Request>,
-}
-
-#[derive(Debug, Deserialize)]
-struct AgentContext {
-    session_id: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Request {
-    request_received_ms: Option<u64>,
-    total_time_ms: Option<f64>,
-    output_tokens: Option<u32>,
-    replay: Option<Replay>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Replay {
-    trace_block_size: usize,
-    input_length: usize,
-    input_sequence_hashes: Vec<u64>,
+enum Wrapper {
+    Wrapped { event: Line },
+    Plain(Line),
 }
 
 /// A request that can be replayed.
@@ -66,26 +36,21 @@ pub(super) fn parse(text: &str) -> Result<Trace, TraceError> {
         if text.trim().is_empty() {
             continue;
         }
-        let line: Line = serde_json::from_str(text).map_err(|source| TraceError::Parse {
+        let line: Wrapper = serde_json::from_str(text).map_err(|source| TraceError::Parse {
             line: number,
             format: "record of a Dynamo request trace",
             source,
         })?;
-        let (Line::Wrapped { event: record } | Line::Plain(record)) = line;
-        if record.schema != SCHEMA || record.event_type != "request_end" {
+        let (Wrapper::Wrapped { event: line } | Wrapper::Plain(line)) = line;
+        let Some(request) = line.ended() else {
             continue;
-        }
+        };
         requests += 1;
-        if let Some(request) =
-            record
-                .read(&mut block_tokens)
-                .map_err(|fault| TraceError::Invalid {
-                    line: number,
-                    fault,
-                })?
-        {
-            recorded.push(request);
-        }
+        let read = read(&line, request, &mut block_tokens);
+        recorded.extend(read.map_err(|fault| TraceError::Invalid {
+            line: number,
+            fault,
+        })?);
     }
     match block_tokens {
         Some(block_tokens) => Ok(Trace {
@@ -98,51 +63,50 @@ pub(super) fn parse(text: &str) -> Result<Trace, TraceError> {
     }
 }
 
-impl Record {
-    /// `None` if it says too little to be replayed.
-    fn read(self, block_tokens: &mut Option<usize>) -> Result<Option<Recorded>, LineFault> {
-        let Some(request) = self.request else {
-            return Ok(None);
-        };
-        let (Some(replay), Some(received_ms)) = (request.replay, request.request_received_ms)
-        else {
-            return Ok(None);
-        };
-        let (found, input) = (replay.trace_block_size, replay.input_length);
-        let expected = *block_tokens.get_or_insert(found);
-        if found == 0 {
-            return Err(LineFault::NoBlockSize);
-        }
-        if found != expected {
-            return Err(LineFault::BlockSize { found, expected });
-        }
-        if input == 0 {
-            return Err(LineFault::NoInput);
-        }
-        let ids = replay.input_sequence_hashes.len();
-        if ids < input.div_ceil(found) {
-            return Err(LineFault::TooFewIds {
-                ids,
-                covered: ids * found,
-                input,
-            });
-        }
-        let took = request.total_time_ms.unwrap_or(0.0).max(0.0);
-        Ok(Some(Recorded {
-            received_ms,
-            ended_ms: self.event_time_unix_ms.unwrap_or(received_ms + took as u64),
-            session: self.agent_context.and_then(|agent| agent.session_id),
-            row: Row {
-                arrival: None,
-                pause: Duration::ZERO,
-                next: None,
-                input_tokens: input,
-                history_tokens: 0,
-                output_tokens: request.output_tokens.unwrap_or(1).max(1),
-                blocks: replay.input_sequence_hashes.into(),
-            },
-        }))
+/// `None` if a line says too little to be replayed.
+fn read(
+    line: &Line,
+    request: &Request,
+    block_tokens: &mut Option<usize>,
+) -> Result<Option<Recorded>, LineFault> {
+    let (Some(replay), Some(received_ms)) = (&request.replay, request.request_received_ms) else {
+        return Ok(None);
+    };
+    let (found, input) = (replay.trace_block_size, replay.input_length);
+    let expected = *block_tokens.get_or_insert(found);
+    if found == 0 {
+        return Err(LineFault::NoBlockSize);
     }
+    if found != expected {
+        return Err(LineFault::BlockSize { found, expected });
+    }
+    if input == 0 {
+        return Err(LineFault::NoInput);
+    }
+    let ids = replay.input_sequence_hashes.len();
+    if ids < input.div_ceil(found) {
+        return Err(LineFault::TooFewIds {
+            ids,
+            covered: ids * found,
+            input,
+        });
+    }
+    let took = request.total_time_ms.unwrap_or(0.0).max(0.0);
+    let agent = line.agent_context.as_ref();
+    Ok(Some(Recorded {
+        received_ms,
+        ended_ms: line.event_time_unix_ms.unwrap_or(received_ms + took as u64),
+        session: agent.and_then(|agent| agent.session_id.clone()),
+        row: Row {
+            arrival: None,
+            pause: Duration::ZERO,
+            next: None,
+            input_tokens: input,
+            history_tokens: 0,
+            output_tokens: request.output_tokens.unwrap_or(1).max(1),
+            blocks: replay.input_sequence_hashes.as_slice().into(),
+        },
+    }))
 }
 
 /// Rows in the order in which they were received.
@@ -174,6 +138,8 @@ fn in_order(mut recorded: Vec<Recorded>) -> Vec<Row> {
 
 #[cfg(test)]
 mod tests {
+    use request_trace::SCHEMA;
+
     use super::*;
 
     fn line(received_ms: u64, ended_ms: u64, session: &str, hashes: &str) -> String {

@@ -1,7 +1,8 @@
-//! What is sent: the whole conversation, every time.
+//! What is sent: the whole conversation, every time, or a prompt in tokens.
 
 use std::sync::Arc;
 
+use contract::TokenId;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -53,6 +54,32 @@ pub struct Chat<'a> {
     pub seed: Option<u32>,
 }
 
+/// A completion of a prompt whose tokens are known.
+#[derive(Clone, Copy, Debug)]
+pub struct Completion<'a> {
+    pub prompt: &'a [TokenId],
+    /// How many tokens the answer is to have. A server without our extensions may send fewer.
+    pub tokens: u32,
+    /// Names whose request it is.
+    pub session: &'a str,
+}
+
+impl Completion<'_> {
+    pub(super) fn body(&self, target: &Target) -> Vec<u8> {
+        let mut body = json!({
+            "model": target.model,
+            "prompt": self.prompt,
+            "max_tokens": self.tokens,
+            "stream": true,
+            "stream_options": { "include_usage": true },
+        });
+        if target.extensions {
+            body["ignore_eos"] = json!(true);
+        }
+        body.to_string().into_bytes()
+    }
+}
+
 impl Chat<'_> {
     pub(super) fn body(&self, target: &Target) -> Vec<u8> {
         let mut body = json!({
@@ -71,13 +98,13 @@ impl Chat<'_> {
         }
         body.to_string().into_bytes()
     }
+}
 
-    pub(super) fn headers(&self, headers: &mut HeaderMap) {
-        // In a header, because Dynamo refuses a body with fields that it does not know. Our names
-        // are made of letters and digits, so every one of them fits.
-        if let Ok(session) = HeaderValue::try_from(self.session) {
-            headers.insert(SESSION, session);
-        }
+/// Names the session. In a header, because Dynamo refuses a body with fields that it does not know.
+/// Our names are made of letters and digits, so every one of them fits.
+pub(super) fn name_session(session: &str, headers: &mut HeaderMap) {
+    if let Ok(session) = HeaderValue::try_from(session) {
+        headers.insert(SESSION, session);
     }
 }
 
@@ -120,7 +147,7 @@ mod tests {
         assert_eq!(fields, known);
         assert_eq!(plain["stream_options"], json!({ "include_usage": true }));
         let mut headers = HeaderMap::new();
-        chat.headers(&mut headers);
+        name_session(chat.session, &mut headers);
         assert_eq!(headers[SESSION], "s-1");
         let seeded = Chat {
             seed: Some(9),
@@ -128,5 +155,22 @@ mod tests {
         };
         let body: serde_json::Value = serde_json::from_slice(&seeded.body(&target)).unwrap();
         assert_eq!(body["seed"], 9);
+    }
+
+    #[test]
+    fn a_prompt_in_tokens_is_answered_to_its_length_where_that_can_be_asked_for() {
+        let completion = Completion {
+            prompt: &[5, 6],
+            tokens: 3,
+            session: "s",
+        };
+        let mut target = Target::new("http://a", "m").unwrap();
+        let body = |target: &Target| -> serde_json::Value {
+            serde_json::from_slice(&completion.body(target)).unwrap()
+        };
+        assert_eq!(body(&target)["prompt"], json!([5, 6]));
+        assert_eq!(body(&target)["ignore_eos"], true);
+        target.extensions = false;
+        assert_eq!(body(&target)["ignore_eos"], json!(null));
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Wire {
 pub(super) struct Choice {
     #[serde(default)]
     pub(super) delta: Delta,
+    /// What a completion has instead.
+    pub(super) text: Option<String>,
     pub(super) finish_reason: Option<FinishReason>,
 }
 

@@ -15,6 +15,7 @@ use frontend::UnknownFields;
 use frontend::{Access, FaultLimits, Frontend, FrontendConfig, ModelParts};
 use http_body_util::BodyExt as _;
 use preprocess::{PreprocessConfig, Preprocessor};
+use request_trace::Recorder;
 use router::{Router, RouterConfig};
 use serde_json::{Value, json};
 use spans::Tracer;
@@ -186,6 +187,7 @@ impl Service {
             fleet_commands: None,
             shares_engines: false,
             tracer,
+            recorder: Recorder::off(),
         };
         let config = FrontendConfig {
             max_requests: 100,

@@ -95,6 +95,8 @@ struct Own {
     claim: u32,
     /// The report that raised the claim, until all have confirmed it.
     asked: Option<u64>,
+    /// What was last reported of it: its claim, and how many wait.
+    told: (u32, u32),
 }
 
 #[derive(Debug)]
@@ -181,10 +183,19 @@ impl Sharing {
         shares
     }
 
+    /// Whether the others should hear at once: a claim has changed, or others wait than before.
+    pub fn has_news(&self) -> bool {
+        let mut engines = self.engines.values();
+        engines.any(|own| own.told != (own.claim, own.load.waiting))
+    }
+
     /// What to tell the others now.
     pub fn report(&mut self) -> Report {
         self.number += 1;
         let number = self.number;
+        for own in self.engines.values_mut() {
+            own.told = (own.claim, own.load.waiting);
+        }
         let engines = self.engines.iter();
         Report {
             frontend: self.own,
@@ -246,6 +257,7 @@ impl Sharing {
                 },
                 claim: 0,
                 asked: None,
+                told: (0, 0),
             });
             own.slots = slots;
             own.load = load;

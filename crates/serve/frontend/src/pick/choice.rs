@@ -11,7 +11,7 @@ use spans::RequestTrace;
 use super::HeldBody;
 use super::call::Call;
 use super::passing::Passing;
-use super::understand::Understood;
+use super::understand::{Understood, query};
 use crate::App;
 use crate::dispatch::{DispatchError, Urgency};
 use crate::error::ApiError;
@@ -140,13 +140,8 @@ impl Choice<'_> {
         let began = clock.now();
         let stage = self.trace.stage(traced::ROUTE);
         let query = RouteQuery {
-            request: self.id.clone(),
-            prompt_tokens: understood.map_or(0, Understood::prompt_tokens),
-            chain: understood.map_or(&[], |understood| &understood.chain),
-            excluded: &excluded,
-            identity: self.urgency.identity,
-            priority: self.urgency.priority,
             deadline: self.urgency.patience.map(|patience| began + patience),
+            ..query(self.id, understood, &excluded, self.urgency)
         };
         let placement = model.dispatch.router.route(&query).await;
         let now = clock.now();

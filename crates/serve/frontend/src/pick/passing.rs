@@ -9,11 +9,11 @@ use std::sync::Arc;
 use contract::{GenerateRequest, LinkError, Moment, RequestId, TokenChunk, TraceContext, WorkerId};
 use futures_util::FutureExt as _;
 use http::StatusCode;
-use router::{Excluded, Placement, RouteQuery, WhyNot};
+use router::{Excluded, Placement, WhyNot};
 use spans::{RequestTrace, Stage};
 use transport::Overheard;
 
-use super::understand::Understood;
+use super::understand::{Understood, query};
 use crate::admission::Permit;
 use crate::books::{self, Books};
 use crate::dispatch::Urgency;
@@ -21,6 +21,7 @@ use crate::error;
 use crate::forward::empty_request;
 use crate::metrics::RequestRecord;
 use crate::model::ServedModel;
+use crate::recorded::{Prompt, Recorded};
 use crate::traced;
 
 /// What a picked request holds.
@@ -45,9 +46,10 @@ pub(super) struct Passing {
 /// and, before the end, counts a client that went away.
 #[derive(Debug)]
 pub struct Pick {
+    /// Dropped first: what they write at the end is written before the request counts as gone.
+    books: Books,
     passing: Passing,
     overheard: Option<Box<dyn Overheard>>,
-    books: Books,
     sent: Moment,
     begun: bool,
     /// The answer is one that refuses.
@@ -150,9 +152,11 @@ impl Pick {
         }
         let Passing {
             model,
+            id,
             understood,
             placement,
             record,
+            urgency,
             ..
         } = &mut self.passing;
         let begins = !std::mem::replace(&mut self.begun, true);
@@ -168,9 +172,17 @@ impl Pick {
             books::begins(placement, chunk, model.dispatch.clock.now());
         }
         if let Some(record) = record {
-            if begins {
-                let tokens = understood.as_ref().map_or(0, Understood::prompt_tokens);
-                record.prompt(tokens, chunk.started);
+            if begins && let Some(understood) = understood {
+                record.prompt(understood.prompt_tokens(), chunk.started);
+                let prompt = Prompt {
+                    request: id,
+                    tokens: &understood.prompt,
+                    chain: &understood.chain,
+                    seed: understood.seed,
+                    identity: urgency.identity,
+                    arrived: record.arrived,
+                };
+                self.books.recorded = Recorded::begin(&model.dispatch, prompt);
             }
             self.books.record(chunk, begins, record, placement.as_mut());
         }
@@ -254,16 +266,7 @@ impl Passing {
                 },
             })
             .collect();
-        let understood = self.understood.as_ref();
-        let query = RouteQuery {
-            request: self.id.clone(),
-            prompt_tokens: understood.map_or(0, Understood::prompt_tokens),
-            chain: understood.map_or(&[], |understood| &understood.chain),
-            excluded: &excluded,
-            identity: self.urgency.identity,
-            priority: self.urgency.priority,
-            deadline: None,
-        };
+        let query = query(&self.id, self.understood.as_ref(), &excluded, self.urgency);
         router.route(&query).now_or_never()?.ok()
     }
 }

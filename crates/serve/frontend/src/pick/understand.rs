@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use contract::{BlockHash, ForwardRequest, HashSeed, TokenId};
+use contract::{BlockHash, ForwardRequest, HashSeed, RequestId, TokenId};
 use openai::{UnknownFields, forward};
+use router::{Excluded, RouteQuery};
 
 use crate::App;
 use crate::asked::AnyRequest;
+use crate::dispatch::Urgency;
 use crate::forward::{gist, prompt_of};
 use crate::metrics::Endpoint;
 use crate::model::{Found, ServedModel};
@@ -62,6 +64,24 @@ impl Understood {
 
     pub(super) fn prompt_tokens(&self) -> u32 {
         u32::try_from(self.prompt.len()).unwrap_or(u32::MAX)
+    }
+}
+
+/// What the router is asked, without a deadline. What was not understood is routed by load.
+pub(super) fn query<'a>(
+    id: &RequestId,
+    understood: Option<&'a Understood>,
+    excluded: &'a [Excluded],
+    urgency: Urgency,
+) -> RouteQuery<'a> {
+    RouteQuery {
+        request: id.clone(),
+        prompt_tokens: understood.map_or(0, Understood::prompt_tokens),
+        chain: understood.map_or(&[], |understood| &understood.chain),
+        excluded,
+        identity: urgency.identity,
+        priority: urgency.priority,
+        deadline: None,
     }
 }
 
