@@ -170,10 +170,19 @@ impl Service {
     }
 
     pub(crate) async fn start_traced(specs: &[String], tracer: Tracer) -> Self {
+        Self::routed(specs, tracer, "kv").await
+    }
+
+    /// Routes by blocks alone, and not by how long answers take on the machine of the test.
+    pub(crate) async fn by_blocks(specs: &[String]) -> Self {
+        Self::routed(specs, Tracer::off(), "kv-blocks").await
+    }
+
+    async fn routed(specs: &[String], tracer: Tracer, mode: &str) -> Self {
         let clock = Clock::start();
         let registry = Registry::new();
         let config = RouterConfig {
-            mode: "kv".parse().unwrap(),
+            mode: mode.parse().unwrap(),
             seed: 1,
             blocks: BlockFormat::new(BLOCK),
             queue_limit: 100,

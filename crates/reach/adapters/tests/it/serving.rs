@@ -18,7 +18,7 @@ async fn turns_go_home(build: Build) {
         left.spec(",slots=8,name=left"),
         right.spec(",slots=8,name=right"),
     ];
-    let service = Service::start(&specs).await;
+    let service = Service::by_blocks(&specs).await;
     for conversation in 0..4 {
         let mut messages = vec![user(&format!(
             "Story {conversation}. {}",
