@@ -38,8 +38,8 @@ pub struct RecordFile {
     lines: mpsc::Receiver<Line>,
     bytes: u64,
     most_bytes: u64,
-    /// No more is written, and why has been logged.
-    full: bool,
+    /// Counts what comes after the end of the file, which has been logged.
+    ended: Option<Counter>,
     written: Counter,
     dropped_full: Counter,
     dropped_failed: Counter,
@@ -106,7 +106,7 @@ impl RecordFile {
             lines,
             bytes,
             most_bytes,
-            full: false,
+            ended: None,
             written: registry.counter(&catalog::REQUEST_TRACE_LINES_TOTAL, &[]),
             dropped_full: dropped("file_full"),
             dropped_failed: dropped("failed"),
@@ -137,8 +137,12 @@ impl RecordFile {
         let mut text = Vec::new();
         let mut lines = 0;
         for line in batch {
+            if let Some(dropped) = &self.ended {
+                dropped.inc();
+                continue;
+            }
             let before = text.len();
-            let fits = !self.full && serde_json::to_writer(&mut text, line).is_ok() && {
+            let fits = serde_json::to_writer(&mut text, line).is_ok() && {
                 text.push(b'\n');
                 self.bytes + text.len() as u64 <= self.most_bytes
             };
@@ -148,10 +152,9 @@ impl RecordFile {
             }
             text.truncate(before);
             self.dropped_full.inc();
-            if !std::mem::replace(&mut self.full, true) {
-                let (path, limit) = (self.path.display(), self.most_bytes);
-                warn!(%path, limit, "the request trace is full: nothing more is recorded");
-            }
+            self.ended = Some(self.dropped_full.clone());
+            let (path, limit) = (self.path.display(), self.most_bytes);
+            warn!(%path, limit, "the request trace is full: nothing more is recorded");
         }
         let write = async {
             self.file.write_all(&text).await?;
@@ -164,7 +167,7 @@ impl RecordFile {
             }
             Err(error) => {
                 // Half a line may be in the file, and whatever followed it would be spoilt.
-                self.full = true;
+                self.ended = Some(self.dropped_failed.clone());
                 self.dropped_failed.add(lines);
                 let path = self.path.display();
                 error!(%path, %error, "cannot write the request trace: nothing more is recorded");
