@@ -3,7 +3,7 @@
 //! Reads arguments, checks everything before anything runs, lets the `sweep` crate run, and
 //! tells what came of it. Whatever ends a sweep early, what is complete is reported.
 
-mod live;
+pub(crate) mod live;
 mod view;
 
 use std::path::Path;

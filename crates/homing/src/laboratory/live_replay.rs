@@ -20,6 +20,7 @@ use crate::environment::secret;
 use crate::loadgen::find_model;
 use crate::print;
 use crate::process::stop_signal;
+use crate::sweep::live::root;
 
 /// Prompts of recorded days are long, and so are queues behind them.
 const PATIENCE: Patience = Patience {
@@ -145,8 +146,8 @@ async fn cell(replay: &LiveReplay, mode: &str) -> CellSummary {
         seconds += 1;
     };
     let raw = replay.run(mode, &mut show).await;
-    let failures = raw.records.iter().rev();
-    if let Some(failure) = failures.filter_map(|record| record.error.as_ref()).next() {
+    let mut records = raw.records.iter().rev();
+    if let Some(failure) = records.find_map(|record| record.error.as_ref()) {
         print::note(format_args!("{mode}: last failure: {failure}"));
     }
     let pool = Pool {
@@ -176,9 +177,7 @@ async fn reach(args: &ReplayArgs, address: &str) -> anyhow::Result<Reached> {
         true => None,
         false => {
             let token = args.control_token_env.as_deref().map(secret).transpose()?;
-            let root = address.trim_end_matches('/');
-            let root = root.strip_suffix("/v1").unwrap_or(root);
-            Some(Deployment::homing(transport.clone(), root, token).await?)
+            Some(Deployment::homing(transport.clone(), root(address), token).await?)
         }
     };
     Ok(Reached {

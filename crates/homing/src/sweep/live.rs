@@ -144,7 +144,7 @@ pub(super) async fn reach(args: &SweepArgs, testbed: &Testbed) -> anyhow::Result
 }
 
 /// An address without the API's path.
-fn root(address: &str) -> &str {
+pub(crate) fn root(address: &str) -> &str {
     let address = address.trim_end_matches('/');
     address.strip_suffix("/v1").unwrap_or(address)
 }
