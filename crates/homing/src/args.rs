@@ -6,10 +6,12 @@
 
 mod calibrate;
 mod cluster;
+mod console;
 mod dashboards;
 mod doctor;
 mod epp;
 mod laboratory;
+mod load;
 mod loadgen;
 mod observability;
 mod peers;
@@ -18,22 +20,22 @@ mod sweep;
 mod tracing;
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use console::Slos;
-use stats::Objectives;
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand};
 
 pub(crate) use self::calibrate::CalibrateArgs;
 pub(crate) use self::cluster::{
-    BlockArgs, Discovery, EtcdArgs, EventPlane, FrontendArgs, TlsArgs, UpstreamArgs, WorkerArgs,
+    BlockArgs, Discovery, EtcdArgs, EventPlane, FrontendArgs, FrontendConsoleArgs, TlsArgs,
+    UpstreamArgs, WorkerArgs,
 };
+pub(crate) use self::console::{BaselineChoice, ConsoleArgs, SloArgs};
 pub(crate) use self::dashboards::DashboardsArgs;
 pub(crate) use self::doctor::DoctorArgs;
 pub(crate) use self::epp::EppArgs;
 pub(crate) use self::laboratory::{LearningArgs, ReplayArgs};
+pub(crate) use self::load::{LoadArgs, StarterChoice};
 pub(crate) use self::loadgen::LoadgenArgs;
 pub(crate) use self::observability::ObservabilityArgs;
 pub(crate) use self::peers::PeerArgs;
@@ -222,21 +224,8 @@ pub(crate) struct DemoArgs {
     )]
     pub(crate) allowed_hosts: Vec<String>,
 
-    /// Run without the load generator; send your own requests to the API
-    #[arg(long, help_heading = "Load")]
-    pub(crate) no_load: bool,
-    /// Start load immediately; by default it starts from the console
-    #[arg(long, help_heading = "Load")]
-    pub(crate) autostart: bool,
-    /// Concurrent conversations; the console can change it; by default 60, or 4 with a real engine
-    #[arg(long, help_heading = "Load", value_parser = clap::value_parser!(u32).range(0..=100_000))]
-    pub(crate) concurrency: Option<u32>,
-    /// Texts that conversations begin with: ten, all, unique
-    ///
-    /// ten takes the first ten built-in articles, all takes all of them, and unique also begins
-    /// each conversation with a line of its own, so that none hits another's cache.
-    #[arg(long, value_enum, default_value_t = StarterChoice::Ten, hide_possible_values = true, help_heading = "Load")]
-    pub(crate) starters: StarterChoice,
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
 
     /// Number of workers; by default as many as the profile describes, or 3 with a real engine
     #[arg(long, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -262,40 +251,16 @@ pub(crate) struct DemoArgs {
     #[command(flatten)]
     pub(crate) routing: RoutingArgs,
 
-    /// Heading of the console
-    #[arg(
-        long,
-        default_value = "Serve More Users on the Same GPUs with KV-Aware Routing",
-        help_heading = "Console"
-    )]
-    pub(crate) title: String,
-    /// Line under the heading; by default the hardware and model
-    #[arg(long, help_heading = "Console")]
-    pub(crate) subtitle: Option<String>,
-
-    /// Latency objectives; the console marks those that are missed
-    ///
-    /// ttft_p95 and tpot_p95, in ms or s. One that is not given keeps its default.
-    #[arg(
-        long,
-        value_name = "OBJECTIVES",
-        default_value = "ttft_p95=600ms,tpot_p95=60ms",
-        value_parser = slos,
-        help_heading = "Console"
-    )]
-    pub(crate) slo: Slos,
-    /// Compare with this baseline, as `homing sweep` wrote it; by default one is computed at start
-    #[arg(long, value_name = "FILE", help_heading = "Console")]
-    pub(crate) baseline: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) console: ConsoleArgs,
+    #[command(flatten)]
+    pub(crate) slo: SloArgs,
     /// Do not compute a baseline
     ///
     /// Computing one takes some seconds of one core after the start, at the lowest priority. It is
     /// also skipped with --no-load, as there is no load to compare with it.
     #[arg(long, help_heading = "Console")]
     pub(crate) no_baseline: bool,
-    /// Show GPU utilisation and memory, read from the DCGM exporter's metrics in this Prometheus
-    #[arg(long, value_name = "URL", help_heading = "Console")]
-    pub(crate) prometheus_url: Option<String>,
 
     #[command(flatten)]
     pub(crate) beside: ObservabilityArgs,
@@ -313,50 +278,7 @@ pub(crate) struct DemoArgs {
     pub(crate) general: GeneralArgs,
 }
 
-/// Texts that conversations begin with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StarterChoice {
-    Ten,
-    All,
-    Unique,
-}
-
-/// Objectives that a console shows.
-fn slos(text: &str) -> anyhow::Result<Slos> {
-    let objectives: Objectives = text.parse()?;
-    let mut slos = Slos::default();
-    for (name, at_most_ms) in objectives.limits_ms() {
-        match name.as_str() {
-            "ttft_p95" => slos.ttft_p95_ms = at_most_ms,
-            "tpot_p95" => slos.tpot_p95_ms = at_most_ms,
-            _ => bail!("the console shows ttft_p95 and tpot_p95, not {name}"),
-        }
-    }
-    Ok(slos)
-}
-
 fn seconds(text: &str) -> anyhow::Result<Duration> {
     let seconds = text.parse().ok().context("expected a number of seconds")?;
     Ok(Duration::try_from_secs_f64(seconds)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn objectives_of_the_console_are_two() {
-        let slos_of = |text: &str| slos(text).map(|slos| (slos.ttft_p95_ms, slos.tpot_p95_ms));
-        let both = slos_of("ttft_p95=600ms,tpot_p95=60ms");
-        assert_eq!(both.unwrap(), (600.0, 60.0));
-        assert_eq!(slos_of("tpot_p95=0.05s").unwrap(), (600.0, 50.0));
-        for (text, part) in [
-            ("e2e_p95=3s", "not e2e_p95"),
-            ("ttft_p95=fast", "ttft_p95=600ms"),
-            ("", "not an objective"),
-        ] {
-            let error = slos_of(text).unwrap_err().to_string();
-            assert!(error.contains(part), "{error}");
-        }
-    }
 }

@@ -66,13 +66,6 @@ impl Backend {
         }
     }
 
-    pub(crate) fn block_size(&self) -> u32 {
-        match self {
-            Self::Simulated(simulated) => simulated.profile.block_size,
-            Self::Llama(llama) => llama.block_size(),
-        }
-    }
-
     /// What a number of workers is, in words.
     pub(crate) fn describe(&self, workers: u32) -> String {
         match self {

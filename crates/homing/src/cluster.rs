@@ -1,5 +1,6 @@
 //! The same system on several machines: `homing frontend`, `homing epp` and `homing worker`.
 
+mod console;
 pub(crate) mod epp;
 pub(crate) mod frontend;
 mod keys;

@@ -4,19 +4,14 @@
 //! SIGTERM or Ctrl-C takes them down in the opposite order: stop load, refuse new requests,
 //! finish the running streams, stop the engines.
 
-mod baseline;
-mod console;
-
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::console::Console;
+use ::console::Load;
 use contract::{Clock, FrontendId};
 use frontend::{FleetCommand, Frontend, FrontendConfig, Listening, ModelParts, Parts, Tls};
-use http_client::{HttpClient, HttpOptions};
-use loadgen::LoadGenerator;
 use router::{Router, RouterConfig};
 use tasks::Tasks;
 use telemetry::Registry;
@@ -27,11 +22,14 @@ use transport::roster;
 use worker::WorkerContext;
 
 use crate::backend::Backend;
+use crate::console::{
+    ConsoleSetup, LoadTarget, PreparedLoad, Serving, Surroundings, load_generator,
+};
 use crate::fleet::Fleet;
 use crate::https::{Https, HttpsFiles};
 use crate::observability::{Observability, Watched};
 use crate::plan::{BackendPlan, ConsolePlan, DemoPlan, LoadPlan, ObservabilityPlan, TracingPlan};
-use crate::process::{self, Control, StopSignals};
+use crate::process::{self, Control, StopSignals, reachable};
 use crate::{https, print, runtime, tracing_export};
 
 /// Commands to the fleet that may wait: they are typed by people.
@@ -116,20 +114,20 @@ async fn serve(
     }
     let urls = listeners.urls(listening.tls.as_ref())?;
     system.greet(&urls, beside);
-    let autostart = load.as_ref().is_some_and(|load| load.autostart);
     let inside = listeners.inside()?;
-    let load = load.map(|plan| console::load_generator(plan, &system, inside));
-    let load = load.transpose()?;
+    let load = match load {
+        Some(plan) => Some(system.load_generator(plan, inside).await?),
+        None => None,
+    };
     let prometheus = beside.and_then(Observability::prometheus_url);
-    let facade = console::facade(console, &system, urls.status_page, prometheus)?;
+    let console = system.console(console, urls.status_page, prometheus)?;
     let running = Running {
         listeners,
         listening,
         load,
-        autostart,
         grace,
     };
-    system.serve(running, facade, signals).await
+    system.serve(running, console, signals).await
 }
 
 /// Where clients come in.
@@ -153,7 +151,7 @@ impl Listeners {
     /// Where this machine reaches the API over HTTP.
     fn inside(&self) -> io::Result<SocketAddr> {
         let listener = self.inner.as_ref().unwrap_or(&self.api);
-        Ok(console::reachable(listener.local_addr()?))
+        Ok(reachable(listener.local_addr()?))
     }
 
     fn urls(&self, tls: Option<&Tls>) -> io::Result<Urls> {
@@ -161,7 +159,7 @@ impl Listeners {
             api: https::url(tls, self.api.local_addr()?),
             console: https::url(tls, self.console.local_addr()?),
             status_page: {
-                let api = console::reachable(self.api.local_addr()?);
+                let api = reachable(self.api.local_addr()?);
                 format!("{}/", https::url(tls, api))
             },
         })
@@ -182,8 +180,7 @@ struct EdgePlan {
 struct Running {
     listeners: Listeners,
     listening: Listening,
-    load: Option<LoadGenerator>,
-    autostart: bool,
+    load: Option<PreparedLoad>,
     /// How long running streams may take to finish.
     grace: Duration,
 }
@@ -279,6 +276,42 @@ impl System {
         self.backend.describe(self.workers)
     }
 
+    /// One that talks to this process's API as any client would.
+    async fn load_generator(
+        &self,
+        plan: LoadPlan,
+        api: SocketAddr,
+    ) -> anyhow::Result<PreparedLoad> {
+        let target = LoadTarget {
+            url: format!("http://{api}"),
+            model: self.backend.model().as_str(),
+            api_key: None,
+            clock: self.clock,
+            registry: &self.registry,
+        };
+        load_generator(plan, target).await
+    }
+
+    fn console(
+        &self,
+        plan: ConsolePlan,
+        status_page: String,
+        prometheus: Option<&str>,
+    ) -> anyhow::Result<ConsoleSetup> {
+        let workers = self.describe().replace("SIMULATED", "simulated");
+        let surroundings = Surroundings {
+            subtitle: format!("Powered by Homing, on {workers}"),
+            access: self.control.access.clone(),
+            status_page,
+            prometheus,
+        };
+        let serving = Serving {
+            frontend: self.frontend.clone(),
+            gpus: plan.gpus.clone(),
+        };
+        ConsoleSetup::new(plan, surroundings, Box::new(serving))
+    }
+
     fn greet(&self, urls: &Urls, beside: Option<&Observability>) {
         let model = self.backend.model();
         print::line(format_args!(
@@ -305,7 +338,7 @@ impl System {
     async fn serve(
         self,
         running: Running,
-        facade: console::ConsoleSetup,
+        console: ConsoleSetup,
         mut signals: StopSignals,
     ) -> anyhow::Result<()> {
         let Self {
@@ -319,18 +352,17 @@ impl System {
             listeners,
             listening,
             load,
-            autostart,
             grace,
         } = running;
+        let (load, opening) = match load {
+            Some(load) => (Some(load.generator), Some(load.opening)),
+            None => (None, None),
+        };
         let drain = CancellationToken::new();
-        let console = Console::new(facade.config, facade.system, load.clone(), drain.clone());
-        tasks.spawn(console.clone().keep_history());
-        if let Some(gpus) = facade.gpus {
-            let transport = HttpClient::network(HttpOptions::default());
-            tasks.spawn(gpus.poll(transport, drain.clone()));
-        }
+        let shown = load.clone().map_or(Load::None, Load::Here);
+        let console = console.start(shown, &tasks.tracker, &drain);
         // What is not the console's is answered as on the API's port.
-        let console = console.service().fallback_service(frontend.service());
+        let console = console.fallback_service(frontend.service());
         let plain = Listening {
             tls: None,
             ..listening.clone()
@@ -347,8 +379,8 @@ impl System {
         }
         let stop_workers = CancellationToken::new();
         let workers = tasks.spawn(fleet.run(commands, stop_workers.clone()));
-        if let (Some(load), true) = (&load, autostart) {
-            load.start().await;
+        if let Some(opening) = opening {
+            tasks.spawn_until_stop(opening.run());
         }
         signals.next().await;
         if let Some(load) = load {

@@ -4,7 +4,7 @@
 //! happens, and judges it. What is sent and how it is measured is the `loadgen` crate's.
 
 mod console;
-mod corpus;
+pub(crate) mod corpus;
 mod outputs;
 mod report;
 mod view;
@@ -13,8 +13,7 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use ::loadgen::client::{Client, Patience, ServedModel, Target};
-use ::loadgen::user_model::{self, UserModel};
-use ::loadgen::{Failure, LiveConfig, LiveParts, LoadGenerator, Settings, Starter, exposition};
+use ::loadgen::{Failure, LiveConfig, LiveParts, LoadGenerator, Settings, StarterMode, exposition};
 use anyhow::{Context as _, bail};
 use contract::Clock;
 use http_client::{HttpClient, HttpOptions, HttpVersion};
@@ -22,17 +21,15 @@ use telemetry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
-use self::console::RemoteTarget;
 use self::outputs::Recorder;
 use self::report::Report;
 use self::view::View;
 use crate::args::LoadgenArgs;
+use crate::console::{read_texts, user_model};
 use crate::environment::secret;
+use crate::plan::{TextPlan, TextSource, UserModelPlan};
 use crate::print;
 use crate::process::{stop_signal, unix_ms};
-
-/// Where the user model's key is.
-const USER_MODEL_KEY: &str = "HOMING_USER_MODEL_API_KEY";
 
 /// The target cannot be used, or the results cannot be written.
 const UNUSABLE: u8 = 2;
@@ -57,10 +54,14 @@ pub(crate) fn run(args: &LoadgenArgs) -> ExitCode {
 /// Whether all objectives hold.
 async fn load(args: &LoadgenArgs) -> anyhow::Result<bool> {
     let clock = Clock::start();
-    let starters = starters(args).await?;
+    let starters = read_texts(&texts(args)).await?;
     let (client, simulated) = client(args, clock).await?;
     let model = client.target().model.clone();
-    let user_model = user_model(args, clock).await?;
+    let writer = args.user_model.as_ref().map(|url| UserModelPlan {
+        url: url.clone(),
+        name: args.user_model_name.clone(),
+    });
+    let user_model = user_model(writer.as_ref(), clock).await?;
     let recorder = Recorder::create(args.record.as_deref())?;
     let registry = Registry::new();
     let tasks = TaskTracker::new();
@@ -68,7 +69,6 @@ async fn load(args: &LoadgenArgs) -> anyhow::Result<bool> {
     let config = LiveConfig {
         settings: settings(args),
         seed: args.seed,
-        unique: args.unique,
         sampling_seeds: args.sampling_seeds,
         warmup: args.warmup,
         unix_ms: unix_ms(),
@@ -82,8 +82,8 @@ async fn load(args: &LoadgenArgs) -> anyhow::Result<bool> {
         records: recorder.sink(),
     };
     let generator = LoadGenerator::spawn(config, parts, &tasks)?;
-    let elsewhere = RemoteTarget { model, simulated };
-    let console = console::serve(args, elsewhere, &generator, &tasks).await?;
+    let served = (model.as_str(), simulated);
+    let console = console::serve(args, served, &generator, &tasks).await?;
     watch(args, &generator).await?;
     console.cancel();
 
@@ -103,7 +103,9 @@ async fn load(args: &LoadgenArgs) -> anyhow::Result<bool> {
 /// there is a second one.
 async fn watch(args: &LoadgenArgs, generator: &LoadGenerator) -> anyhow::Result<()> {
     let mut view = View::new(std::io::stderr().is_terminal(), args.sending());
-    generator.start().await;
+    if !args.paused {
+        generator.start().await;
+    }
     let sending = async {
         match args.sending() {
             Some(duration) => tokio::time::sleep(duration).await,
@@ -138,25 +140,22 @@ fn settings(args: &LoadgenArgs) -> Settings {
         starts_per_second: args.ramp,
         max_requests_per_second: args.max_rps,
         arrivals_per_second: args.arrivals,
+        starters: match args.unique {
+            true => StarterMode::Unique,
+            false => StarterMode::Shared,
+        },
+        zipf: args.zipf,
     }
 }
 
-async fn starters(args: &LoadgenArgs) -> anyhow::Result<Vec<Starter>> {
-    let starters = match &args.corpus {
-        Some(place) => corpus::read(place).await.context("--corpus")?,
-        None => {
-            let articles = preprocess::corpus::articles().iter();
-            let starters = articles.map(|article| Starter::new(article.title, article.text));
-            starters.collect()
-        }
-    };
-    Ok(match args.text_limit {
-        Some(limit) => {
-            let cut = |starter: Starter| starter.cut(limit as usize);
-            starters.into_iter().map(cut).collect()
-        }
-        None => starters,
-    })
+fn texts(args: &LoadgenArgs) -> TextPlan {
+    TextPlan {
+        source: match &args.corpus {
+            Some(place) => TextSource::Corpus(place.clone()),
+            None => TextSource::Articles(usize::MAX),
+        },
+        limit: args.text_limit.map(|limit| limit as usize),
+    }
 }
 
 /// The target, and whether it is a simulation.
@@ -192,25 +191,6 @@ fn transport(args: &LoadgenArgs, options: HttpOptions) -> anyhow::Result<HttpCli
     let problem = || format!("--ca-cert {}", path.display());
     let authorities = std::fs::read(path).with_context(problem)?;
     HttpClient::trusting(&authorities, options).with_context(problem)
-}
-
-async fn user_model(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<Option<UserModel>> {
-    let Some(url) = &args.user_model else {
-        return Ok(None);
-    };
-    let mut target = Target::new(url, "").context("--user-model")?;
-    // The user model may be any server: it gets only the standard's fields.
-    target.extensions = false;
-    if let Ok(key) = secret(USER_MODEL_KEY) {
-        target = target.with_key(&key).context(USER_MODEL_KEY)?;
-    }
-    let transport = HttpClient::network(HttpOptions::default());
-    let patience = user_model::PATIENCE;
-    let asking = Client::new(transport.clone(), target.clone(), patience, clock);
-    let served = find_model(&asking, args.user_model_name.as_deref()).await?;
-    target.model = served.name;
-    let client = Client::new(transport, target, patience, clock);
-    Ok(Some(UserModel::new(client)))
 }
 
 /// Asks what is served, which also tells whether the address and the key are right.

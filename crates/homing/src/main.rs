@@ -11,6 +11,7 @@ mod baseline_file;
 mod calibrate;
 mod cluster;
 mod config;
+mod console;
 mod dashboards;
 mod demo;
 mod doctor;

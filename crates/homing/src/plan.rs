@@ -5,10 +5,13 @@
 //! nothing beyond it sees the command line.
 
 mod backend;
+mod console;
 mod demo;
 mod epp;
 mod etcd;
 mod frontend;
+mod load;
+mod parts;
 mod peers;
 mod sources;
 mod tracing;
@@ -17,10 +20,14 @@ mod worker;
 pub(crate) use self::backend::{
     BackendPlan, DraftPlan, EnginePlan, LLAMA_BLOCK, LlamaPlan, ModelPlan, SimulationPlan,
 };
-pub(crate) use self::demo::{BaselinePlan, ConsolePlan, DemoPlan, LoadPlan, ObservabilityPlan};
+pub(crate) use self::console::{BaselinePlan, ConsolePlan};
+pub(crate) use self::demo::{DemoPlan, ObservabilityPlan};
 pub(crate) use self::epp::EppPlan;
 pub(crate) use self::etcd::EtcdPlan;
-pub(crate) use self::frontend::{FrontendPlan, Served, ServingPlan, listed_models};
+pub(crate) use self::frontend::{
+    ConsoleLoad, FrontendConsolePlan, FrontendPlan, Served, ServingPlan, listed_models,
+};
+pub(crate) use self::load::{LoadPlan, TextPlan, TextSource, UserModelPlan};
 pub(crate) use self::peers::PeersPlan;
 pub(crate) use self::sources::{
     DynamoPlan, DynamoRegistry, Found, MoreUpstreams, OwnWorkers, Source, Upstreams, WorkerSources,

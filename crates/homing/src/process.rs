@@ -5,7 +5,7 @@
 
 mod signals;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
@@ -30,6 +30,16 @@ impl Endpoint {
             .await
             .with_context(|| format!("cannot listen on {address} ({option}; 0 picks a free port)"))
     }
+}
+
+/// Where this machine reaches its own listener, which may listen everywhere.
+pub(crate) fn reachable(listener: SocketAddr) -> SocketAddr {
+    let host = match listener.ip() {
+        address if !address.is_unspecified() => address,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    SocketAddr::new(host, listener.port())
 }
 
 /// Who may change the server.
@@ -104,6 +114,19 @@ pub(crate) fn unix_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_listener_is_reached_where_it_listens() {
+        for (listener, address) in [
+            ("127.0.0.1:8000", "127.0.0.1:8000"),
+            ("0.0.0.0:8000", "127.0.0.1:8000"),
+            ("[::]:8000", "[::1]:8000"),
+            ("192.0.2.7:80", "192.0.2.7:80"),
+        ] {
+            let reached = reachable(listener.parse().unwrap());
+            assert_eq!(reached.to_string(), address);
+        }
+    }
 
     #[test]
     fn a_token_is_generated_and_printed_only_where_one_is_needed_and_none_was_given() {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 
 use crate::block_format::BlockFormat;
@@ -118,7 +118,8 @@ pub struct GpuSpec {
 }
 
 /// How busy a worker is: a snapshot that it publishes after each change.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct WorkerStatus {
     pub running: u32,
     pub waiting: u32,
@@ -133,7 +134,7 @@ pub struct WorkerStatus {
     pub gpu_memory_used_bytes: u64,
     pub steps: u64,
     /// Time from a step's plan to its result, over all steps.
-    #[serde(rename = "step_seconds", serialize_with = "seconds")]
+    #[serde(rename = "step_seconds", with = "seconds")]
     pub step_time: Duration,
     pub preemptions: u64,
     /// Prompt tokens admitted, and how many of them came out of the cache.
@@ -150,7 +151,8 @@ pub const DRAFT_POSITIONS: usize = 16;
 
 /// What speculation has drafted, what the target kept and how long that took, since the worker
 /// started.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SpeculationCounts {
     /// Steps of a sequence that carried a draft.
     pub drafts: u64,
@@ -161,17 +163,17 @@ pub struct SpeculationCounts {
     /// draft so far, and never longer than [`DRAFT_POSITIONS`].
     pub positions: Vec<PositionCounts>,
     /// Spent on making drafts and on keeping the drafter up to date.
-    #[serde(rename = "draft_seconds", serialize_with = "seconds")]
+    #[serde(rename = "draft_seconds", with = "seconds")]
     pub draft_time: Duration,
     /// Spent on the target's forward passes that carried drafts.
-    #[serde(rename = "verify_seconds", serialize_with = "seconds")]
+    #[serde(rename = "verify_seconds", with = "seconds")]
     pub verify_time: Duration,
     /// Tokens of the longest draft in the latest step that had one; 0 before the first.
     pub draft_length: u32,
 }
 
 /// One place in a draft.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PositionCounts {
     pub drafted_tokens: u64,
     pub accepted_tokens: u64,
@@ -197,8 +199,25 @@ impl SpeculationCounts {
     }
 }
 
-fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(time.as_secs_f64())
+/// A duration as a number of seconds.
+mod seconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        time: &Duration,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(time.as_secs_f64())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Duration, D::Error> {
+        let seconds = f64::deserialize(deserializer)?;
+        Duration::try_from_secs_f64(seconds).map_err(serde::de::Error::custom)
+    }
 }
 
 /// Names a frontend for the life of its process.

@@ -10,8 +10,8 @@ use remote::tls::{Tls, TlsFiles};
 
 use super::shared::ForwardChoice;
 use super::{
-    GeneralArgs, HttpsArgs, LimitArgs, LlamaArgs, ModelArgs, PeerArgs, RoutingArgs, TracingArgs,
-    seconds,
+    ConsoleArgs, GeneralArgs, HttpsArgs, LimitArgs, LlamaArgs, LoadArgs, ModelArgs, PeerArgs,
+    RoutingArgs, SloArgs, TracingArgs, seconds,
 };
 
 pub(super) const FRONTEND_EXAMPLES: &str = "\
@@ -20,6 +20,7 @@ Examples:
   homing frontend --discovery etcd --etcd http://10.0.0.9:2379 --nats nats://10.0.0.9:4222
   homing frontend --discovery kubernetes --kubernetes-service homing-worker
   homing frontend --upstream vllm=http://10.0.0.1:8000,events=tcp://10.0.0.1:5557 --model-path DIR --model-name NAME --kv-cache-block-size 16
+  homing frontend --workers http://10.0.0.1:7000 --console-port 3000 --load http://10.0.0.5:9000
   homing frontend --discovery dynamo-file --dynamo-file-kv DIR --model-path DIR --model-name NAME --kv-cache-block-size 32";
 
 pub(super) const WORKER_EXAMPLES: &str = "\
@@ -145,6 +146,9 @@ pub(crate) struct FrontendArgs {
     pub(crate) stall_timeout: Duration,
 
     #[command(flatten)]
+    pub(crate) console: FrontendConsoleArgs,
+
+    #[command(flatten)]
     pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) tracing: TracingArgs,
@@ -153,6 +157,45 @@ pub(crate) struct FrontendArgs {
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) general: GeneralArgs,
+}
+
+/// The frontend's web console, and the load that it drives.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FrontendConsoleArgs {
+    /// Port of the web console; 0 picks a free one; by default there is none
+    #[arg(long, value_name = "PORT", help_heading = "Console")]
+    pub(crate) console_port: Option<u16>,
+    #[command(flatten)]
+    pub(crate) page: ConsoleArgs,
+    #[command(flatten)]
+    pub(crate) slo: SloArgs,
+    /// Load generator elsewhere that the console shows and drives: the address of its own console
+    ///
+    /// A `homing loadgen --console-port`. Without this option the load generator runs in this
+    /// process and takes its processor time from the router.
+    #[arg(
+        long = "load",
+        value_name = "URL",
+        requires = "console_port",
+        conflicts_with = "no_load",
+        help_heading = "Load"
+    )]
+    pub(crate) load_url: Option<String>,
+    /// Environment variable with that load generator's control token
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "load_url",
+        help_heading = "Load"
+    )]
+    pub(crate) load_token_env: Option<String>,
+    /// Environment variable with the API key that a load generator in this process uses
+    ///
+    /// Needed with --api-key-file, whose keys it must have.
+    #[arg(long, value_name = "NAME", help_heading = "Load")]
+    pub(crate) load_api_key_env: Option<String>,
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
 }
 
 /// Servers of other inference engines.

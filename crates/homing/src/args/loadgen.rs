@@ -12,7 +12,7 @@ use lab::notation::{duration, speed};
 use stats::Objectives;
 use telemetry::catalog::DEFINITIONS;
 
-use super::HttpsArgs;
+use super::{ConsoleArgs, HttpsArgs};
 
 /// What `--help` says after the options.
 pub(super) fn after_help() -> String {
@@ -132,6 +132,9 @@ pub(crate) struct LoadgenArgs {
     /// Begin every conversation with a line of its own, so that none hits another's cache
     #[arg(long, help_heading = "Text")]
     pub(crate) unique: bool,
+    /// Choose some texts more often than others: the k-th in proportion to k to the power of minus this
+    #[arg(long, value_name = "EXPONENT", value_parser = speed, help_heading = "Text")]
+    pub(crate) zipf: Option<f64>,
     /// Send a seed with every request, from --seed, conversation and turn
     ///
     /// A server that honours it then gives the same answers in every run. A simulated one answers
@@ -184,19 +187,29 @@ pub(crate) struct LoadgenArgs {
     pub(crate) metrics_host: IpAddr,
     /// Port of a web console that shows and drives this load; 0 picks a free one
     ///
-    /// It sees the target only through its answers, so it shows neither workers nor the router.
-    #[arg(long, value_name = "PORT", help_heading = "Results")]
+    /// It also shows what the target tells of itself: all of a Homing, the metrics of a vLLM or
+    /// SGLang server or of a Dynamo frontend, and with --prometheus-url Dynamo's workers.
+    #[arg(long, value_name = "PORT", help_heading = "Console")]
     pub(crate) console_port: Option<u16>,
     /// Address of that port
     ///
-    /// Beyond loopback, changes require a token, which is printed.
+    /// Beyond loopback, changes require a token: that of the environment variable
+    /// HOMING_CONTROL_TOKEN, or one that is printed.
     #[arg(
         long,
         default_value = "127.0.0.1",
         value_name = "HOST",
-        help_heading = "Results"
+        help_heading = "Console"
     )]
     pub(crate) console_host: IpAddr,
+    /// Send no load before the console's Start
+    #[arg(long, requires = "console_port", help_heading = "Console")]
+    pub(crate) paused: bool,
+    /// Environment variable with the target's control token, to switch its router on the console
+    #[arg(long, value_name = "NAME", help_heading = "Console")]
+    pub(crate) target_token_env: Option<String>,
+    #[command(flatten)]
+    pub(crate) console: ConsoleArgs,
     #[command(flatten)]
     pub(crate) https: HttpsArgs,
 }

@@ -79,10 +79,6 @@ impl Llama {
         &self.options
     }
 
-    pub(super) fn block_size(&self) -> u32 {
-        self.options.model.block_size as u32
-    }
-
     /// What a number of workers is, in words.
     pub(super) fn describe(&self, workers: u32) -> String {
         let ModelOptions { threads, isa, .. } = &self.options.model;

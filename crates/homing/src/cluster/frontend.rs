@@ -7,12 +7,13 @@ use frontend::{Frontend, FrontendConfig, Listening, Parts};
 use tasks::Tasks;
 use tokio_util::sync::CancellationToken;
 
+use super::console::{ConsoleListener, ConsoleSite, Urls};
 use super::keys;
 use super::models::{Place, RunningModels};
 use super::peers::Peers;
 use crate::https::HttpsFiles;
 use crate::plan::{FrontendPlan, ServingPlan, draw_id};
-use crate::process::{self, Control, ReloadSignal, StopSignals};
+use crate::process::{self, Control, ReloadSignal, StopSignals, reachable};
 use crate::{https, print, runtime, tracing_export};
 
 pub(crate) fn run(plan: FrontendPlan) -> anyhow::Result<()> {
@@ -29,6 +30,10 @@ async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
         false => None,
     };
     let listener = plan.api.listen().await?;
+    let console = match plan.console {
+        Some(plan) => Some(ConsoleListener::listen(plan).await?),
+        None => None,
+    };
     let peers = Peers::listen(plan.peers).await?;
     let tasks = Tasks::new();
     let https = plan.https.map(HttpsFiles::open).transpose()?;
@@ -60,15 +65,36 @@ async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
     let frontend = Frontend::new(config, parts);
     peers.start(id, &frontend, (clock, &registry), &tasks);
     let place = Place {
-        registry,
+        registry: registry.clone(),
         clock,
         id,
         grace: plan.grace,
     };
     let mut models = RunningModels::start(frontend.clone(), place, plan.models, &tasks).await?;
-    let api = https::url(listening.tls.as_ref(), listener.local_addr()?);
-    greeting.print(&plan.control, &api);
+    let urls = Urls {
+        api: https::url(listening.tls.as_ref(), listener.local_addr()?),
+        console: match &console {
+            Some(console) => Some(https::url(listening.tls.as_ref(), console.address()?)),
+            None => None,
+        },
+    };
     let drain = CancellationToken::new();
+    let mut load = None;
+    if let Some(console) = console {
+        let surroundings = ConsoleSite {
+            frontend: &frontend,
+            access: plan.control.access.clone(),
+            api: reachable(listener.local_addr()?),
+            urls: &urls,
+            subtitle: greeting.subtitle(),
+            clock,
+            registry: &registry,
+        };
+        load = console
+            .start(surroundings, &listening, &tasks, &drain)
+            .await?;
+    }
+    greeting.print(&plan.control, &urls);
     tasks.spawn(frontend::serve(
         listener,
         frontend.service(),
@@ -80,6 +106,10 @@ async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
             () = signals.next() => break,
             () = asked_to_reload(reload.as_mut()) => models.reload().await,
         }
+    }
+    if let Some(load) = load {
+        // Nobody reads those answers, so nobody waits for them.
+        load.stop().await;
     }
     let finished = async {
         frontend.close();
@@ -122,7 +152,15 @@ impl Greeting {
         }
     }
 
-    fn print(&self, control: &Control, api: &str) {
+    /// What serves, for the console's heading.
+    fn subtitle(&self) -> String {
+        let workers = self.models.iter().map(|[_, _, workers]| workers.as_str());
+        let workers: Vec<&str> = workers.collect();
+        format!("Powered by Homing, on {}", workers.join("; "))
+    }
+
+    fn print(&self, control: &Control, urls: &Urls) {
+        let api = &urls.api;
         let version = env!("CARGO_PKG_VERSION");
         match &self.models[..] {
             [[model, mode, _]] => print::line(format_args!(
@@ -143,6 +181,9 @@ impl Greeting {
                     print::line(format_args!("  model    {model}, router {mode}: {workers}"));
                 }
             }
+        }
+        if let Some(console) = &urls.console {
+            print::line(format_args!("  console  {console}"));
         }
         if let Some(peers) = self.peers {
             print::line(format_args!("  peers    {peers}"));

@@ -1,78 +1,37 @@
 //! The web console of a load generator whose target is somewhere else.
-//!
-//! The target is known by its answers alone. Workers, queue and router are its own business:
-//! the pages show what users feel, and say that the rest is not known here.
 
 use std::time::Duration;
 
-use ::console::{
-    BaselineBoard, Console, ConsoleConfig, GpuSource, Refusal, RequestCounts, RouterState, Slos,
-    System, SystemView,
-};
+use ::console::{Load, Slos};
 use ::loadgen::LoadGenerator;
 use anyhow::Context as _;
 use contract::Visitors;
 use frontend::Listening;
-use router::RouterChange;
 use stats::Objectives;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::transport;
 use crate::args::LoadgenArgs;
+use crate::console::{ConsoleSetup, Surroundings, TargetAddress, TargetSystem};
+use crate::environment::secret;
 use crate::https::HttpsFiles;
-use crate::process::{Control, unix_ms};
-use crate::{https, pages, print};
+use crate::plan::BaselinePlan;
+use crate::process::Control;
+use crate::{https, print};
 
 /// A page that takes nothing for so long is cut off, and will connect again.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-const TITLE: &str = "Homing load generator";
+/// Where the token is that changes require.
+const CONTROL_TOKEN: &str = "HOMING_CONTROL_TOKEN";
 
-/// A block is the unit of a router that is not here; this is the specification's size.
-const BLOCK_SIZE: u32 = 32;
-
-/// A server of which only the answers are seen.
-#[derive(Clone, Debug)]
-pub(super) struct RemoteTarget {
-    pub(super) model: String,
-    pub(super) simulated: bool,
-}
-
-impl System for RemoteTarget {
-    fn view(&self) -> SystemView {
-        SystemView {
-            model: self.model.clone(),
-            simulated: self.simulated,
-            block_size: BLOCK_SIZE,
-            router: RouterState {
-                mode: "unknown".to_owned(),
-                modes: Vec::new(),
-                overlap_score_weight: None,
-                router_temperature: None,
-            },
-            requests: RequestCounts {
-                in_flight: None,
-                queued: None,
-            },
-            workers: Vec::new(),
-            last_decision: None,
-            gpu: GpuSource::Process,
-        }
-    }
-
-    fn change_router(&self, _change: RouterChange) -> Result<RouterState, Refusal> {
-        Err(Refusal {
-            message: "The router belongs to the target and cannot be changed from here.".to_owned(),
-            field: None,
-        })
-    }
-}
-
-/// Serves the console, if one is wanted, until the token that is returned is cancelled.
+/// Serves the console, if one is wanted, until the token that is returned is cancelled. `served` is
+/// the target's model, and whether it is simulated.
 pub(super) async fn serve(
     args: &LoadgenArgs,
-    target: RemoteTarget,
+    served: (&str, bool),
     generator: &LoadGenerator,
     tasks: &TaskTracker,
 ) -> anyhow::Result<CancellationToken> {
@@ -90,41 +49,54 @@ pub(super) async fn serve(
     if let Some(https) = https {
         tasks.spawn(https.follow(closing.clone()));
     }
-    let control = Control::new(None, args.console_host.is_loopback());
+    let loopback = args.console_host.is_loopback();
+    let control = Control::new(secret(CONTROL_TOKEN).ok(), loopback);
     if let Some(news) = control.news() {
         print::note(format_args!("{news}"));
     }
-    let config = ConsoleConfig {
-        title: TITLE.to_owned(),
-        subtitle: format!("{} at {}", target.model, generator.snapshot().target.url),
-        slos: objectives(args),
+    let (slos, no_baseline) = (objectives(args), BaselinePlan::None);
+    let page = args.console.clone();
+    let page = page.resolve(slos, args.concurrency, no_baseline)?;
+    let transport = transport(args, http_client::HttpOptions::default())?;
+    let target = TargetSystem::new(address(args)?, transport, page.gpus.clone(), served);
+    tasks.spawn(target.clone().poll(closing.clone()));
+    let surroundings = Surroundings {
+        subtitle: format!("{} at {}", served.0, generator.snapshot().target.url),
         access: control.access,
-        assets: pages::built(),
         status_page: "/api/state".to_owned(),
-        baseline: BaselineBoard::default(),
-        dashboards: pages::dashboards(None)?,
         prometheus: None,
-        unix_ms: unix_ms(),
     };
-    let console = Console::new(
-        config,
-        Box::new(target),
-        Some(generator.clone()),
-        closing.clone(),
-    );
-    tasks.spawn(console.clone().keep_history());
+    let console = ConsoleSetup::new(page, surroundings, Box::new(target))?;
+    let routes = console.start(Load::Here(generator.clone()), tasks, &closing);
     tasks.spawn(frontend::serve(
         listener,
-        console.service(),
+        routes,
         Listening {
             patience: PATIENCE,
-            visitors: Visitors::new(args.console_host.is_loopback(), false, &[]),
+            visitors: Visitors::new(loopback, false, &[]),
             tls,
             ..Listening::default()
         },
         closing.clone(),
     ));
     Ok(closing)
+}
+
+fn address(args: &LoadgenArgs) -> anyhow::Result<TargetAddress> {
+    let read = |name: &Option<String>, option: &'static str| {
+        let value = name.as_ref().map(|name| secret(name).context(option));
+        value.transpose()
+    };
+    let uri: http::Uri = args.target.parse().context("--target")?;
+    let scheme = uri.scheme_str().unwrap_or("http");
+    let host = uri.authority().map_or("", |authority| authority.as_str());
+    let prometheus = args.console.prometheus_url.as_deref();
+    Ok(TargetAddress {
+        root: format!("{scheme}://{host}"),
+        api_key: read(&args.api_key_env, "--api-key-env")?,
+        control_token: read(&args.target_token_env, "--target-token-env")?,
+        prometheus: prometheus.map(|url| url.trim_end_matches('/').to_owned()),
+    })
 }
 
 /// Those of the run that the pages know; the others are judged at its end.

@@ -4,25 +4,20 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::console::{GpuFeed, Prometheus, Slos};
-use anyhow::Context as _;
 use contract::{BlockFormat, Visitors};
 use engine::sim::Profile;
 use frontend::{FaultLimits, FrontendConfig, Listening};
-use http_client::{HttpClient, HttpOptions};
 use lab::{SweepPlan, Workload};
 use loadgen::baseline::Baseline;
-use loadgen::{Popularity, Settings, Starter, Starters};
-use preprocess::corpus;
+use loadgen::{Popularity, Starters};
 use router::{Mode, RouterConfig};
 
 use super::backend::BackendOptions;
-use super::{BackendPlan, EnginePlan, TracingPlan, draw_id};
+use super::console::published_baseline;
+use super::load::{CPU_LOAD, GPU_LOAD};
+use super::{BackendPlan, BaselinePlan, ConsolePlan, EnginePlan, LoadPlan, TracingPlan, draw_id};
 use crate::args::{DemoArgs, ObservabilityArgs, StarterChoice};
-use crate::baseline_file;
-use crate::dashboards::lines::{Choice, Lines};
 use crate::https::HttpsFiles;
-use crate::print;
 use crate::process::{Control, Endpoint};
 
 pub(crate) struct DemoPlan {
@@ -45,40 +40,6 @@ pub(crate) struct DemoPlan {
     pub(crate) grace: Duration,
 }
 
-/// Conversations against the demo's own API.
-pub(crate) struct LoadPlan {
-    pub(crate) settings: Settings,
-    pub(crate) starters: Vec<Starter>,
-    /// Every conversation begins with a line of its own.
-    pub(crate) unique: bool,
-    pub(crate) seed: u64,
-    /// Begins at once.
-    pub(crate) autostart: bool,
-}
-
-/// What the console shows beside live figures.
-pub(crate) struct ConsolePlan {
-    pub(crate) title: String,
-    /// By default what serves.
-    pub(crate) subtitle: Option<String>,
-    pub(crate) slos: Slos,
-    pub(crate) baseline: BaselinePlan,
-    /// Reference lines of the dashboards.
-    pub(crate) lines: Option<Lines>,
-    /// To be polled for the GPUs of workers.
-    pub(crate) gpus: Option<GpuFeed>,
-    /// Answers the dashboards' queries.
-    pub(crate) prometheus: Option<Prometheus>,
-}
-
-/// What live load is compared with.
-pub(crate) enum BaselinePlan {
-    None,
-    Known(Baseline),
-    /// Computed after the start.
-    Computed(Box<SweepPlan>),
-}
-
 /// Prometheus and Grafana beside the demo.
 #[derive(Clone, Debug)]
 pub(crate) struct ObservabilityPlan {
@@ -88,21 +49,11 @@ pub(crate) struct ObservabilityPlan {
     pub(crate) grafana_port: u16,
 }
 
-/// The published plan, six runs of each cell.
-const SHIPPED: &str = include_str!("../../../../docs/results/published/baseline.json");
-
 /// What a computed baseline covers.
 const LEVELS: [u32; 7] = [60, 80, 100, 120, 140, 160, 180];
 const MODES: [Mode; 2] = [Mode::RoundRobin, Mode::Kv];
 const WARMUP: Duration = Duration::from_secs(60);
 const WINDOW: Duration = Duration::from_secs(300);
-
-/// Conversations at once unless the options say otherwise: a model on a CPU is slower than a
-/// simulated one, and reads some hundred tokens per second.
-const SIMULATED_CONCURRENCY: u32 = 60;
-const LLAMA_CONCURRENCY: u32 = 4;
-const LLAMA_TEXT: usize = 2000;
-const LLAMA_ANSWER: u32 = 96;
 
 impl DemoArgs {
     pub(crate) fn resolve(self) -> anyhow::Result<DemoPlan> {
@@ -115,12 +66,15 @@ impl DemoArgs {
             workers: self.workers,
         };
         let backend = backend.resolve()?;
-        let concurrency = self.concurrency.unwrap_or(match backend.engine {
-            EnginePlan::Simulated(_) => SIMULATED_CONCURRENCY,
-            EnginePlan::Llama(_) => LLAMA_CONCURRENCY,
-        });
-        let console = self.console(&backend, concurrency)?;
-        let load = (!self.no_load).then(|| self.load(&backend.engine, concurrency));
+        let usual = match backend.engine {
+            EnginePlan::Simulated(_) => GPU_LOAD,
+            EnginePlan::Llama(_) => CPU_LOAD,
+        };
+        let concurrency = self.load.concurrency.unwrap_or(usual.concurrency);
+        let baseline = self.baseline(&backend)?;
+        let console = self.console.clone();
+        let console = console.resolve(self.slo.slo, concurrency, baseline)?;
+        let load = self.load.resolve(usual, self.seed);
         let loopback = self.host.is_loopback();
         let visitors = Visitors::new(loopback, false, &self.allowed_hosts);
         let control = Control::new(self.control_token, loopback);
@@ -163,41 +117,20 @@ impl DemoArgs {
         })
     }
 
-    fn console(&self, backend: &BackendPlan, concurrency: u32) -> anyhow::Result<ConsolePlan> {
-        let url = self.prometheus_url.as_deref();
-        let flag = "--prometheus-url";
-        let gpus = url.map(GpuFeed::new).transpose().context(flag)?;
-        let prometheus = url.map(|url| {
-            let transport = HttpClient::network(HttpOptions::default());
-            Prometheus::new(url, transport)
-        });
-        let baseline = self.baseline(backend)?;
-        Ok(ConsolePlan {
-            title: self.title.clone(),
-            subtitle: self.subtitle.clone(),
-            slos: self.slo,
-            lines: match &baseline {
-                BaselinePlan::Known(baseline) => reference_lines(baseline, concurrency),
-                BaselinePlan::Computed(_) | BaselinePlan::None => None,
-            },
-            baseline,
-            gpus,
-            prometheus: prometheus.transpose().context(flag)?,
-        })
-    }
-
-    /// From a file, or the one that is built in if this demo is what it is about, or computed.
+    /// The one that is built in if this demo is what it is about, or else computed. One that is
+    /// named replaces it.
     fn baseline(&self, backend: &BackendPlan) -> anyhow::Result<BaselinePlan> {
-        if let Some(path) = &self.baseline {
-            return Ok(BaselinePlan::Known(baseline_file::read(path)?));
-        }
         let EnginePlan::Simulated(simulation) = &backend.engine else {
             return Ok(BaselinePlan::None);
         };
-        if self.no_baseline || self.no_load {
+        if self.no_baseline || self.load.no_load || self.console.baseline.is_some() {
             return Ok(BaselinePlan::None);
         }
-        Ok(match self.shipped_baseline(backend.workers) {
+        // Other texts have other lengths, which nobody knows before they are read.
+        if self.load.corpus.is_some() || self.load.text_limit.is_some() {
+            return Ok(BaselinePlan::None);
+        }
+        Ok(match self.shipped_baseline(backend.workers)? {
             Some(baseline) => BaselinePlan::Known(baseline),
             None => {
                 BaselinePlan::Computed(Box::new(self.sweep(&simulation.profile, backend.workers)?))
@@ -205,27 +138,28 @@ impl DemoArgs {
         })
     }
 
-    fn shipped_baseline(&self, workers: u32) -> Option<Baseline> {
-        let baseline = Baseline::parse(SHIPPED).ok()?;
-        let same = self.starters == StarterChoice::Ten
+    fn shipped_baseline(&self, workers: u32) -> anyhow::Result<Option<Baseline>> {
+        let baseline = published_baseline()?;
+        let same = self.load.starters == StarterChoice::Ten
+            && self.load.max_tokens.is_none()
             && self.kv_cache_block_size.is_none()
             && self.profile == baseline.profile
             && workers == baseline.workers;
-        same.then(|| Baseline {
-            source: "docs/results/published (homing sweep --preset published --virtual)".to_owned(),
-            ..baseline
-        })
+        Ok(same.then_some(baseline))
     }
 
     /// With this demo's profile, workers, seed and number of starters. Texts are as long as in
     /// the workload `specification`, whose conversations are those of the load generator.
     fn sweep(&self, profile: &Profile, workers: u32) -> anyhow::Result<SweepPlan> {
         let mut workload = Workload::named("specification")?;
-        let pool = match self.starters {
+        let pool = match self.load.starters {
             StarterChoice::Ten => Some(10),
-            StarterChoice::All => Some(corpus::articles().len() as u32),
+            all @ StarterChoice::All => Some(all.articles() as u32),
             StarterChoice::Unique => None,
         };
+        if let Some(max_tokens) = self.load.max_tokens {
+            workload.script.max_tokens = max_tokens;
+        }
         workload.script.starters = match pool {
             Some(pool) => Starters::Shared {
                 pool,
@@ -249,39 +183,6 @@ impl DemoArgs {
             window: WINDOW,
         })
     }
-
-    fn load(&self, engine: &EnginePlan, concurrency: u32) -> LoadPlan {
-        let articles = corpus::articles();
-        let count = match self.starters {
-            StarterChoice::Ten | StarterChoice::Unique => articles.len().min(10),
-            StarterChoice::All => articles.len(),
-        };
-        let starters = articles[..count].iter();
-        let starters = starters.map(|article| Starter::new(article.title, article.text));
-        let settings = Settings {
-            concurrency,
-            ..Settings::default()
-        };
-        let (settings, starters) = match engine {
-            EnginePlan::Simulated(_) => (settings, starters.collect()),
-            EnginePlan::Llama(_) => {
-                let max_tokens = LLAMA_ANSWER;
-                let settings = Settings {
-                    max_tokens,
-                    ..settings
-                };
-                let starters = starters.map(|starter| starter.cut(LLAMA_TEXT));
-                (settings, starters.collect())
-            }
-        };
-        LoadPlan {
-            settings,
-            starters,
-            unique: self.starters == StarterChoice::Unique,
-            seed: self.seed,
-            autostart: self.autostart,
-        }
-    }
 }
 
 impl ObservabilityArgs {
@@ -291,22 +192,5 @@ impl ObservabilityArgs {
             prometheus_port: self.prometheus_port,
             grafana_port: self.grafana_port,
         })
-    }
-}
-
-/// At the demo's own concurrency if the baseline has that, or else at its highest.
-fn reference_lines(baseline: &Baseline, concurrency: u32) -> Option<Lines> {
-    let mut levels = baseline.levels.iter();
-    let own = levels.any(|level| level.concurrency == concurrency);
-    let choice = Choice {
-        level: own.then_some(concurrency),
-        ..Choice::default()
-    };
-    match Lines::choose(baseline, &choice) {
-        Ok(lines) => Some(lines),
-        Err(error) => {
-            print::note(format_args!("no reference lines in Grafana: {error}"));
-            None
-        }
     }
 }

@@ -6,18 +6,27 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ::console::{LoadElsewhere, Part};
 use adapters::EngineKind;
 use anyhow::{Context as _, ensure};
 use contract::{BlockFormat, Hashing, ModelName, Visitors};
 use engine::sim::{PUBLISHED_PROFILE, Profile};
 use frontend::{FaultLimits, ForwardPolicy, FrontendConfig, Listening};
+use http_client::{HttpClient, HttpOptions};
 use router::RouterConfig;
 
-use super::{ModelPlan, PeersPlan, TracingPlan, Upstreams, WorkerSources, draw_id};
+use super::load::GPU_LOAD;
+use super::parts;
+use super::{
+    BaselinePlan, ConsolePlan, LoadPlan, ModelPlan, PeersPlan, TracingPlan, Upstreams,
+    WorkerSources, draw_id,
+};
 use crate::args::{
-    BlockArgs, FrontendArgs, ModelArgs, RoutingArgs, UnknownFieldsChoice, UpstreamArgs,
+    BlockArgs, FrontendArgs, FrontendConsoleArgs, ModelArgs, RoutingArgs, UnknownFieldsChoice,
+    UpstreamArgs,
 };
 use crate::config::{self, ModelSettings};
+use crate::environment::secret;
 use crate::https::HttpsFiles;
 use crate::process::{Control, Endpoint};
 
@@ -32,9 +41,28 @@ pub(crate) struct FrontendPlan {
     /// Without the keys, which are followed from `api_key_file`.
     pub(crate) frontend: FrontendConfig,
     pub(crate) api_key_file: Option<PathBuf>,
+    pub(crate) console: Option<FrontendConsolePlan>,
     pub(crate) tracing: TracingPlan,
     /// How long running streams may take to finish.
     pub(crate) grace: Duration,
+}
+
+/// The web console of a frontend.
+pub(crate) struct FrontendConsolePlan {
+    pub(crate) at: Endpoint,
+    pub(crate) page: ConsolePlan,
+    pub(crate) load: ConsoleLoad,
+}
+
+/// Where the load comes from that the console drives.
+pub(crate) enum ConsoleLoad {
+    None,
+    Here {
+        plan: LoadPlan,
+        /// What it asks the API with.
+        api_key: Option<String>,
+    },
+    Elsewhere(LoadElsewhere),
 }
 
 /// One model, and the workers that serve it.
@@ -126,6 +154,17 @@ impl FrontendArgs {
             slow_reader_timeout: self.limits.slow_reader_timeout,
         };
         let visitors = Visitors::new(loopback, has_keys, &self.allowed_hosts);
+        let console = match self.console.console_port {
+            Some(port) => {
+                let at = Endpoint {
+                    address: SocketAddr::new(self.host, port),
+                    option: "--console-port",
+                };
+                let parts = parts::of_models(&models);
+                Some(self.console.resolve(at, has_keys, self.seed, parts)?)
+            }
+            None => None,
+        };
         Ok(FrontendPlan {
             log: self.general.log,
             api: Endpoint {
@@ -137,6 +176,7 @@ impl FrontendArgs {
             https: self.https.files(),
             models,
             peers,
+            console,
             frontend,
             api_key_file: self.api_key_file,
             tracing: self.tracing.resolve(draw_id())?,
@@ -156,6 +196,44 @@ impl FrontendArgs {
             any_vocabulary: false,
         };
         options.plan(self.worker_sources()?)
+    }
+}
+
+impl FrontendConsoleArgs {
+    fn resolve(
+        self,
+        at: Endpoint,
+        has_keys: bool,
+        seed: u64,
+        parts: Vec<Part>,
+    ) -> anyhow::Result<FrontendConsolePlan> {
+        let concurrency = self.load.concurrency.unwrap_or(GPU_LOAD.concurrency);
+        let no_baseline = BaselinePlan::None;
+        let mut page = self.page.resolve(self.slo.slo, concurrency, no_baseline)?;
+        page.parts.extend(parts);
+        let read = |name: Option<&String>, option: &'static str| {
+            let value = name.map(|name| secret(name).context(option));
+            value.transpose()
+        };
+        let token = read(self.load_token_env.as_ref(), "--load-token-env")?;
+        let api_key = read(self.load_api_key_env.as_ref(), "--load-api-key-env")?;
+        let load = match (&self.load_url, self.load.resolve(GPU_LOAD, seed)) {
+            (Some(url), _) => {
+                let transport = HttpClient::network(HttpOptions::default());
+                let load = LoadElsewhere::new(url, token.as_deref(), transport);
+                ConsoleLoad::Elsewhere(load.context("--load")?)
+            }
+            (None, None) => ConsoleLoad::None,
+            (None, Some(plan)) => {
+                ensure!(
+                    api_key.is_some() || !has_keys,
+                    "--api-key-file: the console's load generator needs one of the keys \
+                     (--load-api-key-env); name one elsewhere with --load, or use --no-load"
+                );
+                ConsoleLoad::Here { plan, api_key }
+            }
+        };
+        Ok(FrontendConsolePlan { at, page, load })
     }
 }
 

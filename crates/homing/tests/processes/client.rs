@@ -46,6 +46,22 @@ pub(crate) async fn post(url: &str, body: &Value) -> Value {
     serde_json::from_slice(&body.expect("it is sent whole").to_bytes()).expect("JSON")
 }
 
+/// Sends a request with a control token, and reads the status and the answer.
+pub(crate) async fn order(method: &str, url: &str, token: &str, body: &Value) -> (u16, Value) {
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let mut request = posted(url, body);
+    *request.method_mut() = method.parse().expect("a method");
+    if !token.is_empty() {
+        let token = format!("Bearer {token}").parse().expect("a header");
+        request.headers_mut().insert("authorization", token);
+    }
+    let response = client.request(request).await.expect("it answers");
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await;
+    let body = body.expect("it is sent whole").to_bytes();
+    (status, serde_json::from_slice(&body).expect("JSON"))
+}
+
 fn posted(url: &str, body: &Value) -> http::Request<Full<Bytes>> {
     http::Request::post(url)
         .header("content-type", "application/json")

@@ -8,6 +8,7 @@
 
 mod batches;
 mod client;
+mod consoles;
 mod dynamo;
 mod engines;
 mod failover;

@@ -100,10 +100,54 @@ impl Process {
     }
 
     pub(crate) fn frontend_on(host: Host<'_>, arguments: &[&str]) -> Self {
-        let base = ["frontend", "--http-port", "0", "--model-name", MODEL];
-        let mut process = Self::homing(host, &[&base, arguments].concat(), "api");
+        Self::frontend_in(host.command(PROGRAM), arguments)
+    }
+
+    /// With variables in its environment.
+    pub(crate) fn frontend_with(variables: &[(&str, &str)], arguments: &[&str]) -> Self {
+        let mut command = Command::new(PROGRAM);
+        command.envs(variables.iter().copied());
+        Self::frontend_in(command, arguments)
+    }
+
+    fn frontend_in(mut command: Command, arguments: &[&str]) -> Self {
+        command
+            .args(["frontend", "--http-port", "0", "--model-name", MODEL])
+            .args(arguments)
+            .args(["--log", "error"]);
+        let mut process = Self::announced(command, "api");
         process.address = process.address.trim_end_matches("/v1").to_owned();
         process
+    }
+
+    /// A load generator with a console, whose address it is. `token` is that of its console.
+    pub(crate) fn loadgen(target: &Process, token: &str, arguments: &[&str]) -> Self {
+        let port = free_port();
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(["loadgen", "--target", &target.address])
+            .args(["--console-port", &port.to_string()])
+            .args(arguments)
+            .stderr(Stdio::null())
+            .stdout(Stdio::piped());
+        if !token.is_empty() {
+            command.env("HOMING_CONTROL_TOKEN", token);
+        }
+        let mut child = command.spawn().expect("the program starts");
+        let output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let process = Self {
+            command,
+            child,
+            output,
+            address: format!("http://127.0.0.1:{port}"),
+        };
+        for _ in 0..LOOKS {
+            if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
+                return process;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        panic!("{:?} does not listen", process.command);
     }
 
     /// Ends it without a farewell.

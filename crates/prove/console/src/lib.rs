@@ -1,7 +1,7 @@
 //! The web console's server side: what a page shows once per second, and what its buttons do.
 //!
-//! The console looks at two things: a load generator, which it owns a handle of, and the
-//! serving system, which it knows only as a [`System`]. So it can stand before any system
+//! The console looks at two things: a load generator, which it owns a handle of or knows through
+//! its API ([`Load`]), and the serving system, which it knows only as a [`System`]. So it can stand before any system
 //! that can say who its workers are.
 //!
 //! | path | what it does |
@@ -33,6 +33,8 @@
 //! | [`gpu`] | how busy GPUs are, by what Prometheus says |
 //! | [`dashboards`], [`prometheus`] | Grafana's dashboards, and the answers to their queries |
 //! | [`system`] | what the console asks of the serving system |
+//! | [`load`] | where the load comes from |
+//! | [`parts`] | what a deployment consists of |
 //! | [`conversations`], [`settings`] | choosing from the log; changing settings by name |
 //! | [`service`], [`stream`] | HTTP and WebSocket |
 //! | [`error`] | what a page reads when something went wrong |
@@ -44,6 +46,8 @@ mod dashboards;
 mod error;
 mod gpu;
 mod history;
+mod load;
+mod parts;
 mod prometheus;
 mod service;
 mod settings;
@@ -59,7 +63,6 @@ mod tests;
 use std::sync::Arc;
 
 use contract::{Access, Clock, Moment};
-use loadgen::LoadGenerator;
 use loadgen::snapshot::Snapshot;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -71,10 +74,12 @@ pub use crate::conversations::{ConversationList, Sort};
 pub use crate::dashboards::{Dashboard, DashboardList, DashboardName};
 pub use crate::gpu::GpuFeed;
 pub use crate::history::{History, HistoryPoint, WorkerInFlight};
+pub use crate::load::{Load, LoadElsewhere, LoadPlace};
+pub use crate::parts::{Part, PartError, PartKind};
 pub use crate::prometheus::{AddressError, Prometheus};
 pub use crate::state::{
-    CacheState, Control, GpuSource, RequestCounts, RouterState, Slos, SpeculationState, State,
-    SystemView, WorkerState,
+    CacheState, Control, GpuSource, LatestDecision, ModelState, RequestCounts, RouterState, Slos,
+    SpeculationState, State, SystemView, WorkerState,
 };
 pub use crate::system::{Refusal, System};
 
@@ -97,6 +102,10 @@ pub struct ConsoleConfig {
     pub dashboards: Vec<Dashboard>,
     /// What answers their queries, if anything does.
     pub prometheus: Option<Prometheus>,
+    /// Where people find Grafana.
+    pub grafana_url: Option<String>,
+    /// What the deployment consists of, as far as somebody has said it.
+    pub parts: Vec<Part>,
     /// The current time in Unix milliseconds.
     pub unix_ms: u64,
 }
@@ -111,7 +120,7 @@ pub struct Console {
 struct Inner {
     config: ConsoleConfig,
     system: Box<dyn System>,
-    load: Option<LoadGenerator>,
+    load: Load,
     streams: Arc<Semaphore>,
     history: Mutex<history::Ring>,
     /// Shows zero when `config.unix_ms` was now.
@@ -121,12 +130,12 @@ struct Inner {
 }
 
 impl Console {
-    /// Without a load generator there is nothing to start, and the rest works. Streams end
-    /// when `closing` fires.
+    /// Without a load generator there is nothing to start, and the rest works. Streams end when
+    /// `closing` fires.
     pub fn new(
         config: ConsoleConfig,
         system: Box<dyn System>,
-        load: Option<LoadGenerator>,
+        load: Load,
         closing: CancellationToken,
     ) -> Self {
         Self {
@@ -151,6 +160,7 @@ impl Console {
     /// What a page shows; `granted` says whether its viewer may change anything.
     fn state(&self, load: Option<Snapshot>, granted: bool) -> State {
         let Inner { config, system, .. } = &*self.inner;
+        let place = self.inner.load.place();
         State {
             version: env!("CARGO_PKG_VERSION"),
             title: config.title.clone(),
@@ -164,6 +174,9 @@ impl Console {
             system: system.view(),
             baseline: config.baseline.status(),
             load,
+            load_at: place,
+            grafana_url: config.grafana_url.clone(),
+            parts: config.parts.clone(),
         }
     }
 

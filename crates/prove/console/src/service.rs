@@ -12,10 +12,9 @@ use axum::{Json, Router};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, StatusCode, Uri};
-use loadgen::LoadGenerator;
 use loadgen::baseline::Baseline;
-use loadgen::log::Conversation;
 use loadgen::snapshot::Snapshot;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tracing::info;
@@ -25,9 +24,10 @@ use crate::conversations::{self, ConversationList};
 use crate::dashboards::DashboardList;
 use crate::error::Problem;
 use crate::history::History;
+use crate::load::Load;
 use crate::prometheus::{self, Prometheus};
 use crate::state::RouterState;
-use crate::{Console, settings, stream};
+use crate::{Console, stream};
 
 /// What people change is small.
 const BODY_BYTES: usize = 64 << 10;
@@ -66,17 +66,10 @@ impl Console {
         Ok(self.inner.config.access.check(header)?)
     }
 
-    fn load(&self) -> Result<&LoadGenerator, Problem> {
-        self.inner.load.as_ref().ok_or_else(|| {
-            let message = "This server was started without a load generator.";
-            Problem::new(StatusCode::NOT_FOUND, message).code("no_load_generator")
-        })
-    }
-
     fn prometheus(&self) -> Result<&Prometheus, Problem> {
         self.inner.config.prometheus.as_ref().ok_or_else(|| {
-            let message = "This server knows no Prometheus: start `homing demo` with --observability, \
-                 or with --prometheus-url URL.";
+            let message = "This server knows no Prometheus: start it with --prometheus-url URL, \
+                 or `homing demo` with --observability.";
             Problem::new(StatusCode::NOT_FOUND, message).code("no_prometheus")
         })
     }
@@ -88,7 +81,7 @@ fn json(body: Bytes) -> Response {
 }
 
 async fn state(State(console): State<Console>, headers: HeaderMap) -> Json<crate::State> {
-    let load = console.inner.load.as_ref().map(LoadGenerator::snapshot);
+    let load = console.inner.load.snapshot();
     let granted = console.check(&headers).is_ok();
     Json(console.state(load, granted))
 }
@@ -140,22 +133,43 @@ async fn baseline(State(console): State<Console>) -> Result<Json<Arc<Baseline>>,
 
 async fn list(
     State(console): State<Console>,
+    uri: Uri,
     query: Result<Query<conversations::Query>, QueryRejection>,
-) -> Result<Json<ConversationList>, Problem> {
+) -> Result<Response, Problem> {
     let Query(query) = query.map_err(|error| Problem::bad_request(error.body_text()))?;
-    let all = console.load()?.conversations();
-    Ok(Json(conversations::choose(all, &query)))
+    match &console.inner.load {
+        Load::None => Err(Problem::no_load()),
+        Load::Here(load) => {
+            let chosen: ConversationList = conversations::choose(load.conversations(), &query);
+            Ok(Json(chosen).into_response())
+        }
+        Load::Elsewhere(load) => load.forward(&path_and_query(&uri)).await,
+    }
 }
 
 async fn conversation(
     State(console): State<Console>,
+    uri: Uri,
     Path(id): Path<String>,
-) -> Result<Json<Conversation>, Problem> {
-    let found = console.load()?.conversation(&id);
-    found.map(Json).ok_or_else(|| {
-        let message = format!("The log has no conversation `{id}`; it keeps the latest ones.");
-        Problem::new(StatusCode::NOT_FOUND, message).code("unknown_conversation")
-    })
+) -> Result<Response, Problem> {
+    match &console.inner.load {
+        Load::None => Err(Problem::no_load()),
+        Load::Here(load) => {
+            let found = load.conversation(&id).map(|one| Json(one).into_response());
+            found.ok_or_else(|| {
+                let message =
+                    format!("The log has no conversation `{id}`; it keeps the latest ones.");
+                Problem::new(StatusCode::NOT_FOUND, message).code("unknown_conversation")
+            })
+        }
+        Load::Elsewhere(load) => load.forward(&path_and_query(&uri)).await,
+    }
+}
+
+/// As the client wrote it, so that what it encoded stays encoded.
+fn path_and_query(uri: &Uri) -> String {
+    uri.path_and_query()
+        .map_or_else(String::new, ToString::to_string)
 }
 
 async fn dashboards(State(console): State<Console>) -> Json<DashboardList> {
@@ -198,30 +212,15 @@ async fn query_range(
     prometheus.over(&over).await.map(json)
 }
 
-/// Performs a load action and returns the resulting state. Idempotent: an action that changes
-/// nothing succeeds.
 async fn drive(
     State(console): State<Console>,
     headers: HeaderMap,
     Path(action): Path<String>,
 ) -> Result<Json<Snapshot>, Problem> {
     console.check(&headers)?;
-    let load = console.load()?;
-    match action.as_str() {
-        "start" => load.start().await,
-        "pause" => load.pause().await,
-        "resume" => load.resume().await,
-        "drain" => load.drain().await,
-        "stop" => load.stop().await,
-        other => {
-            let message = format!(
-                "There is no load action `{other}`: it is one of start, pause, resume, drain, stop."
-            );
-            return Err(Problem::new(StatusCode::NOT_FOUND, message).code("unknown_path"));
-        }
-    }
+    let snapshot = console.inner.load.drive(&action).await?;
     info!(action, "load");
-    Ok(Json(load.snapshot()))
+    Ok(Json(snapshot))
 }
 
 async fn change_settings(
@@ -230,24 +229,28 @@ async fn change_settings(
     body: Bytes,
 ) -> Result<Json<Snapshot>, Problem> {
     console.check(&headers)?;
-    let load = console.load()?;
     let change: Map<String, Value> = parse(&body)?;
-    let settings = settings::merge(&load.snapshot().settings, change)?;
-    info!(?settings, "load settings");
-    load.set(settings)
-        .await
-        .map_err(|error| Problem::bad_request(error.to_string()))?;
-    Ok(Json(load.snapshot()))
+    let snapshot = console.inner.load.change(change).await?;
+    info!(settings = ?snapshot.settings, "load settings");
+    Ok(Json(snapshot))
+}
+
+/// Which of several models.
+#[derive(Debug, Deserialize)]
+struct ModelQuery {
+    model: Option<String>,
 }
 
 async fn change_router(
     State(console): State<Console>,
+    Query(query): Query<ModelQuery>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<RouterState>, Problem> {
     console.check(&headers)?;
-    let router = console.inner.system.change_router(parse(&body)?)?;
-    Ok(Json(router))
+    let system = &console.inner.system;
+    let changed = system.change_router(query.model.as_deref(), parse(&body)?);
+    Ok(Json(changed.await?))
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {

@@ -9,9 +9,12 @@ use contract::{GpuSpec, PositionCounts, SpeculationCounts, WorkerCard, WorkerSta
 use loadgen::snapshot::Snapshot;
 use router::Decision;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use ts_rs::TS;
 
 use crate::baseline::BaselineStatus;
+use crate::load::LoadPlace;
+use crate::parts::Part;
 
 /// The state of the whole system at one moment.
 #[derive(Clone, Debug, Serialize, TS)]
@@ -26,8 +29,13 @@ pub struct State {
     #[serde(flatten)]
     pub system: SystemView,
     pub baseline: BaselineStatus,
-    /// `null` where no load generator runs.
+    /// `null` where no load generator runs, or none can be reached.
     pub load: Option<Snapshot>,
+    pub load_at: LoadPlace,
+    /// Where Grafana shows this deployment, if somebody said so.
+    pub grafana_url: Option<String>,
+    /// What the deployment consists of besides what this page sees for itself.
+    pub parts: Vec<Part>,
 }
 
 /// Whether this viewer may change anything.
@@ -57,7 +65,10 @@ impl Default for Slos {
 /// The serving system at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, TS)]
 pub struct SystemView {
+    /// The model whose router is shown.
     pub model: String,
+    /// All that are served.
+    pub models: Vec<ModelState>,
     /// Some figures come from a simulation, and whatever shows them says so.
     pub simulated: bool,
     /// Tokens in a KV block.
@@ -66,8 +77,25 @@ pub struct SystemView {
     pub requests: RequestCounts,
     pub workers: Vec<WorkerState>,
     /// The latest, if there was one.
-    pub last_decision: Option<Arc<Decision>>,
+    pub last_decision: Option<LatestDecision>,
     pub gpu: GpuSource,
+}
+
+/// One of the served models.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, TS)]
+pub struct ModelState {
+    pub name: String,
+    /// How its workers are chosen.
+    pub mode: String,
+    pub workers: u32,
+}
+
+/// A decision of a router in this process, or as another process has written it.
+#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[serde(untagged)]
+pub enum LatestDecision {
+    Here(Arc<Decision>),
+    Elsewhere(#[ts(type = "Decision")] Value),
 }
 
 /// Where utilisation and memory of GPUs come from.
@@ -84,7 +112,7 @@ pub enum GpuSource {
 }
 
 /// How workers are chosen.
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 pub struct RouterState {
     pub mode: String,
     /// All mode names.
@@ -93,6 +121,18 @@ pub struct RouterState {
     pub overlap_score_weight: Option<f64>,
     /// Of modes that have it.
     pub router_temperature: Option<f64>,
+}
+
+impl RouterState {
+    /// Of a server that does not say.
+    pub fn unknown() -> Self {
+        Self {
+            mode: "unknown".to_owned(),
+            modes: Vec::new(),
+            overlap_score_weight: None,
+            router_temperature: None,
+        }
+    }
 }
 
 impl From<router::RouterState> for RouterState {
@@ -122,6 +162,8 @@ pub struct WorkerState {
     pub name: String,
     /// The simulator's profile or the engine's name.
     pub engine: String,
+    /// The model that it serves.
+    pub model: Option<String>,
     pub simulated: bool,
     /// It takes no new requests and will leave.
     pub draining: bool,
@@ -130,6 +172,8 @@ pub struct WorkerState {
     pub utilization: Option<f64>,
     /// On one of its GPUs; `gpu.memory_bytes` is what there is.
     pub memory_used_bytes: Option<u64>,
+    /// Why its GPU's figures are not known, where they are not.
+    pub unknown: Option<String>,
     /// Requests sent to it and not answered, as the router counts them.
     pub in_flight: u32,
     /// In the engine's batch, of `slots` places.
@@ -215,15 +259,24 @@ impl WorkerState {
     /// From what a worker says about itself.
     pub fn new(card: &WorkerCard, status: &WorkerStatus) -> Self {
         let hits = status.cached_tokens as f64 / status.prompt_tokens as f64;
+        // Engines of others say nothing about the machine below them.
+        let tells = card.gpu.memory_bytes > 0;
         Self {
             id: card.id.0,
             name: card.name.clone(),
             engine: card.engine.clone(),
+            model: Some(card.model.as_str().to_owned()),
             simulated: card.simulated,
             draining: false,
             gpu: card.gpu.clone(),
-            utilization: Some(status.utilization),
-            memory_used_bytes: Some(status.gpu_memory_used_bytes),
+            utilization: tells.then_some(status.utilization),
+            memory_used_bytes: tells.then_some(status.gpu_memory_used_bytes),
+            unknown: (!tells).then(|| {
+                format!(
+                    "{} does not report its GPU; --prometheus-url names a Prometheus with the metrics of the DCGM exporter",
+                    card.engine
+                )
+            }),
             in_flight: status.running + status.waiting,
             running: status.running,
             waiting: status.waiting,

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 use crate::Console;
+use crate::load::Load;
 
 /// How often the state is sent where no load generator sets the pace.
 const PACE: Duration = Duration::from_secs(1);
@@ -113,19 +114,20 @@ async fn gone(incoming: &mut SplitStream<WebSocket>) {
 pub(crate) enum NextUpdate {
     /// The load generator's own second, and its changes of phase.
     Load(watch::Receiver<Snapshot>),
-    Clock(Interval),
+    /// Nothing in this process sets the pace.
+    Clock(Interval, Load),
 }
 
 impl NextUpdate {
     pub(crate) fn new(console: &Console) -> Self {
         match &console.inner.load {
-            Some(load) => Self::Load(load.snapshots()),
-            None => {
+            Load::Here(load) => Self::Load(load.snapshots()),
+            elsewhere @ (Load::Elsewhere(_) | Load::None) => {
                 let mut ticks = interval(PACE);
                 ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
                 // The first is over at once, and the first state is sent anyway.
                 ticks.reset();
-                Self::Clock(ticks)
+                Self::Clock(ticks, elsewhere.clone())
             }
         }
     }
@@ -133,7 +135,7 @@ impl NextUpdate {
     pub(crate) fn newest(&mut self) -> Option<Snapshot> {
         match self {
             Self::Load(snapshots) => Some(snapshots.borrow_and_update().clone()),
-            Self::Clock(_) => None,
+            Self::Clock(_, load) => load.snapshot(),
         }
     }
 
@@ -145,7 +147,7 @@ impl NextUpdate {
                     std::future::pending::<()>().await;
                 }
             }
-            Self::Clock(ticks) => {
+            Self::Clock(ticks, _) => {
                 ticks.tick().await;
             }
         }

@@ -2,18 +2,24 @@
 
 use std::fmt;
 
+use futures_util::future::BoxFuture;
 use router::RouterChange;
 
 use crate::error::Problem;
 use crate::state::{RouterState, SystemView};
 
-/// The serving system. Both calls are short and never wait.
+/// The serving system.
 pub trait System: Send + Sync + fmt::Debug {
+    /// As it is known now: short, and never waits.
     fn view(&self) -> SystemView;
 
     /// Changes how workers are chosen: `mode` and its parameters, as `PUT /router` of the API
-    /// takes them.
-    fn change_router(&self, change: RouterChange) -> Result<RouterState, Refusal>;
+    /// takes them. With `model`, of one of several models.
+    fn change_router<'a>(
+        &'a self,
+        model: Option<&'a str>,
+        change: RouterChange,
+    ) -> BoxFuture<'a, Result<RouterState, Refusal>>;
 }
 
 /// Why a change was not made.

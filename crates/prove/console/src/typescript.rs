@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use loadgen::baseline::Baseline;
 use loadgen::log::Conversation;
 use openai::ErrorBody;
-use router::{Candidate, Terms};
+use router::{Candidate, Decision, Terms};
 use ts_rs::{Config, TS, TypeVisitor};
 
 use crate::conversations::ConversationList;
@@ -51,6 +51,7 @@ pub(crate) fn typescript() -> String {
             .into(),
     };
     page.visit::<State>();
+    page.visit::<Decision>();
     page.visit::<Candidate>();
     page.visit::<Terms>();
     page.visit::<History>();

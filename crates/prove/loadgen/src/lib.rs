@@ -49,6 +49,7 @@ pub mod snapshot;
 pub mod starter;
 pub mod totals;
 pub mod user_model;
+pub mod warm;
 
 pub use driver::{Driver, Ending, Fate};
 pub use failure::{Failure, FailureKind};
@@ -58,6 +59,6 @@ pub use record::{RequestRecord, TurnType};
 pub use samples::{Percentiles, Samples};
 pub use schedule::{Burst, Schedule};
 pub use script::{Popularity, Script, Starters, TurnPlan};
-pub use settings::Settings;
+pub use settings::{Settings, StarterMode};
 pub use snapshot::{Phase, Snapshot};
 pub use starter::Starter;

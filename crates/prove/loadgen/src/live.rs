@@ -55,8 +55,6 @@ const COMMANDS: usize = 16;
 pub struct LiveConfig {
     pub settings: Settings,
     pub seed: u64,
-    /// Begin every conversation with a line of its own.
-    pub unique: bool,
     /// Send a seed of its own with every request. Then an answer is the same in every run of
     /// the same seed, and two conversations that begin alike are answered differently even by a
     /// server that does not sample: else their answers would be shared prefixes too.

@@ -31,6 +31,22 @@ pub struct Settings {
     pub max_requests_per_second: Option<f64>,
     /// Open loop: conversations that arrive per second, however slow the running ones are.
     pub arrivals_per_second: Option<f64>,
+    /// Whether conversations share their texts. Applies to conversations that begin later.
+    pub starters: StarterMode,
+    /// Popularity of shared texts: the *k*-th is chosen in proportion to `k` to the power of
+    /// minus this; `null` for all alike.
+    pub zipf: Option<f64>,
+}
+
+/// What a conversation begins with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, TS)]
+#[serde(rename_all = "lowercase")]
+pub enum StarterMode {
+    /// One of the texts, as it is: workers soon hold them all.
+    #[default]
+    Shared,
+    /// A line of its own before the text, so that nothing of it was cached by another.
+    Unique,
 }
 
 impl Default for Settings {
@@ -43,6 +59,8 @@ impl Default for Settings {
             starts_per_second: 10.0,
             max_requests_per_second: None,
             arrivals_per_second: None,
+            starters: StarterMode::Shared,
+            zipf: None,
         }
     }
 }
@@ -60,6 +78,8 @@ pub enum SettingsError {
     MaxTokens,
     #[error("rates must be above 0 and at most 100000 per second")]
     Rate,
+    #[error("zipf must be above 0 and at most 10")]
+    Zipf,
 }
 
 impl Settings {
@@ -82,6 +102,11 @@ impl Settings {
             || !(self.starts_per_second == 0.0 || is_rate(self.starts_per_second))
         {
             Err(SettingsError::Rate)
+        } else if self
+            .zipf
+            .is_some_and(|exponent| !(exponent > 0.0 && exponent <= 10.0))
+        {
+            Err(SettingsError::Zipf)
         } else {
             Ok(())
         }
@@ -101,7 +126,10 @@ impl Settings {
             turns: self.turns.clone(),
             starters: Starters::Shared {
                 pool,
-                popularity: Popularity::Uniform,
+                popularity: match self.zipf {
+                    Some(exponent) => Popularity::Zipf { exponent },
+                    None => Popularity::Uniform,
+                },
             },
             starter_tokens: 0..=0,
             follow_up_tokens: 0..=0,
@@ -143,6 +171,8 @@ mod tests {
             (r#"{ "max_tokens": 0 }"#, SettingsError::MaxTokens),
             (r#"{ "max_requests_per_second": 0 }"#, SettingsError::Rate),
             (r#"{ "arrivals_per_second": -2 }"#, SettingsError::Rate),
+            (r#"{ "zipf": 0 }"#, SettingsError::Zipf),
+            (r#"{ "zipf": 11 }"#, SettingsError::Zipf),
         ] {
             assert_eq!(read(json).unwrap().check(), Err(error), "{json}");
         }

@@ -32,13 +32,16 @@ pub struct Snapshot {
     pub at_s: f64,
     /// Seconds since load was last started; 0 before.
     pub running_s: f64,
+    /// Seconds since load was last started or its settings were changed; 0 before.
+    #[serde(default)]
+    pub unchanged_s: f64,
     pub target: TargetSummary,
     pub workload: WorkloadSummary,
     pub settings: Settings,
     pub conversations: ConversationCounts,
     /// Figures of the last minute.
     pub window: WindowFigures,
-    /// TTFT by routing mode and turn since load was last started.
+    /// TTFT by routing mode and turn since load was last started or its settings were changed.
     #[serde(default)]
     pub by_mode: Vec<ModeFigures>,
     /// Since load was last started.

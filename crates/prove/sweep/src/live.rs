@@ -25,7 +25,7 @@ use contract::{Clock, Moment};
 use loadgen::client::{Client, Patience};
 use loadgen::record::seconds;
 use loadgen::settings::SettingsError;
-use loadgen::{LiveConfig, LoadGenerator, Settings, Snapshot, Starter, Starters};
+use loadgen::{LiveConfig, LoadGenerator, Settings, Snapshot, Starter, StarterMode, Starters};
 use telemetry::Registry;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -116,11 +116,10 @@ pub enum LiveError {
     NothingAnswered(CellName),
 }
 
-/// How conversations go, and whether each has a text of its own.
+/// How conversations go, and what they begin with.
 struct Load {
     settings: Settings,
     starters: Vec<Starter>,
-    unique: bool,
 }
 
 impl LiveRun<'_> {
@@ -268,15 +267,10 @@ impl LiveRun<'_> {
         collector: &Collector,
         tasks: &TaskTracker,
     ) -> Result<LoadGenerator, LiveError> {
-        let Load {
-            settings,
-            starters,
-            unique,
-        } = self.load(name.concurrency)?;
+        let Load { settings, starters } = self.load(name.concurrency)?;
         let config = LiveConfig {
             settings,
             seed,
-            unique,
             sampling_seeds: true,
             warmup: Duration::ZERO,
             unix_ms: (self.unix_ms)(),
@@ -300,9 +294,9 @@ impl LiveRun<'_> {
             problem: error.to_string(),
         })?;
         let script = &workload.script;
-        let (pool, unique) = match script.starters {
-            Starters::Shared { pool, .. } => (pool as usize, false),
-            Starters::Unique => (self.starters.len(), true),
+        let (pool, starters) = match script.starters {
+            Starters::Shared { pool, .. } => (pool as usize, StarterMode::Shared),
+            Starters::Unique => (self.starters.len(), StarterMode::Unique),
         };
         if pool > self.starters.len() {
             let problem = format!(
@@ -324,10 +318,10 @@ impl LiveRun<'_> {
                 think_time_s: think.start().as_secs_f64()..=think.end().as_secs_f64(),
                 max_tokens: script.max_tokens,
                 starts_per_second: workload.starts_per_second,
+                starters,
                 ..Settings::default()
             },
             starters: self.starters[..pool].iter().map(cut).collect(),
-            unique,
         })
     }
 

@@ -77,7 +77,7 @@ pub(crate) fn number(object: Option<&Value>, name: &str) -> Option<u32> {
 }
 
 /// The sum over all series of a Prometheus metric; `None` if there is none.
-pub(crate) fn sum(body: &str, metric: &str) -> Option<f64> {
+pub fn sum(body: &str, metric: &str) -> Option<f64> {
     let values = series(body, metric).filter_map(|line| {
         let value = line.rsplit_once('}').map_or(line, |(_, value)| value);
         value.split_whitespace().next()?.parse::<f64>().ok()

@@ -26,6 +26,7 @@
 //! | [`forward`] | requests in the client's own words, and answers in the engine's | pure |
 //! | [`retokenize`] | text into tokens, for engines that return only text | pure |
 //! | [`figures`] | load and configuration, as engines report them | pure |
+//! | `recognise` | which engine a server is, by its metrics | pure |
 //! | `engines`, `supervisor`, `probe`, `events`, `cache_view`, `link`, `stream`, `overheard`, `http` | the asynchronous shell | |
 //!
 //! What is absent: templates and tokenizers (a function is passed in), routing, and any choice
@@ -52,6 +53,7 @@ pub mod numbering;
 mod openai;
 mod overheard;
 mod probe;
+mod recognise;
 pub mod retokenize;
 mod settings;
 mod sglang;
@@ -65,6 +67,7 @@ pub mod wire;
 pub use agreement::SAMPLE_MESSAGES;
 pub use engines::{Engines, StartError};
 pub use kind::EngineKind;
+pub use recognise::{Recognised, recognise};
 pub use retokenize::Tokenize;
 pub use settings::{EngineSettings, SILENT_AFTER, Timing};
 pub use spec::{EngineSpec, SpecError};

@@ -83,6 +83,7 @@ use contract::{Clock, FrontendId, FrontendLoad, Lease, ModelName, WorkerId};
 use openai::responses::ResponseStore;
 use parking_lot::Mutex;
 use request_trace::Recorder;
+use router::Router;
 use spans::Tracer;
 use tasks::Tasks;
 use telemetry::Registry;
@@ -181,6 +182,13 @@ pub struct SharedEngine {
     pub engine: WorkerLoad,
 }
 
+/// A served model and what chooses its workers.
+#[derive(Clone, Debug)]
+pub struct ServedRouter {
+    pub model: ModelName,
+    pub router: Router,
+}
+
 /// The shared state of all handlers.
 #[derive(Debug)]
 struct App {
@@ -256,6 +264,16 @@ impl Frontend {
     /// Requests for the model are refused from now on; those that are being answered are not.
     pub fn retire_model(&self, name: &ModelName) {
         self.app.models.remove(name);
+    }
+
+    /// The routers of all models, in the order in which they came.
+    pub fn routers(&self) -> Vec<ServedRouter> {
+        let models = self.app.models.all();
+        let routers = models.iter().map(|model| ServedRouter {
+            model: model.name.clone(),
+            router: model.dispatch.router.clone(),
+        });
+        routers.collect()
     }
 
     /// What this frontend has on the engines that it shares with others.

@@ -7,7 +7,7 @@ use crate::mode::{BlockWeights, Mode, ModeError, ModeName};
 use crate::router::Router;
 
 /// What a client asks for; what is left out keeps its value.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouterChange {
     pub mode: Option<String>,

@@ -11,6 +11,7 @@ use axum::routing::post;
 use contract::{
     Abilities, Access, BlockFormat, Clock, GpuSpec, ModelName, WorkerCard, WorkerId, WorkerStatus,
 };
+use futures_util::future::BoxFuture;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use http_client::{HttpClient, HttpOptions, Pipe};
@@ -28,19 +29,19 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use crate::{
-    Assets, BaselineBoard, Console, ConsoleConfig, Dashboard, GpuSource, Prometheus, Refusal,
-    RequestCounts, RouterState, Slos, System, SystemView, WorkerState,
+    Assets, BaselineBoard, Console, ConsoleConfig, Dashboard, GpuSource, Load, ModelState,
+    Prometheus, Refusal, RequestCounts, RouterState, Slos, System, SystemView, WorkerState,
 };
 
-pub(super) const TOKEN: &str = "secret";
+pub(crate) const TOKEN: &str = "secret";
 
 pub(crate) const DASHBOARD: &str = r#"{ "uid": "one", "title": "One", "panels": [{ "id": 7 }] }"#;
 
 pub(crate) struct Bench {
-    pub(super) console: Console,
-    pub(super) load: Option<LoadGenerator>,
-    pub(super) closing: CancellationToken,
-    pub(super) tasks: TaskTracker,
+    pub(crate) console: Console,
+    pub(crate) load: Option<LoadGenerator>,
+    pub(crate) closing: CancellationToken,
+    pub(crate) tasks: TaskTracker,
 }
 
 impl Bench {
@@ -52,23 +53,27 @@ impl Bench {
     pub(crate) fn before(prometheus: impl FnOnce(&TaskTracker) -> Prometheus) -> Self {
         let tasks = TaskTracker::new();
         let prometheus = prometheus(&tasks);
-        Self::with(tasks, None, |config| {
+        Self::with(tasks, Load::None, |config| {
             config.prometheus = Some(prometheus);
             config.dashboards = vec![Dashboard::parse(DASHBOARD).unwrap()];
         })
     }
 
-    pub(super) fn new(access: Access, with_load: bool) -> Self {
+    pub(crate) fn new(access: Access, with_load: bool) -> Self {
         let tasks = TaskTracker::new();
-        let load = with_load.then(|| load_generator(&tasks));
+        let load = match with_load {
+            true => Load::Here(load_generator(&tasks)),
+            false => Load::None,
+        };
         Self::with(tasks, load, |config| config.access = access)
     }
 
-    fn with(
-        tasks: TaskTracker,
-        load: Option<LoadGenerator>,
-        change: impl FnOnce(&mut ConsoleConfig),
-    ) -> Self {
+    /// With a load generator that is not in this process.
+    pub(crate) fn with_load(load: Load) -> Self {
+        Self::with(TaskTracker::new(), load, |_| ())
+    }
+
+    fn with(tasks: TaskTracker, load: Load, change: impl FnOnce(&mut ConsoleConfig)) -> Self {
         let closing = CancellationToken::new();
         let mut config = ConsoleConfig {
             title: "A title".to_owned(),
@@ -80,11 +85,17 @@ impl Bench {
             baseline: BaselineBoard::default(),
             dashboards: Vec::new(),
             prometheus: None,
+            grafana_url: None,
+            parts: Vec::new(),
             unix_ms: 1_000_000,
         };
         change(&mut config);
         let system = Box::new(Invented::default());
         let console = Console::new(config, system, load.clone(), closing.clone());
+        let load = match load {
+            Load::Here(load) => Some(load),
+            Load::Elsewhere(_) | Load::None => None,
+        };
         Self {
             console,
             load,
@@ -164,7 +175,6 @@ fn load_generator(tasks: &TaskTracker) -> LoadGenerator {
             ..Settings::default()
         },
         seed: 7,
-        unique: false,
         sampling_seeds: false,
         warmup: Duration::ZERO,
         unix_ms: 1_000_000,
@@ -224,6 +234,11 @@ impl System for Invented {
         });
         SystemView {
             model: "m".to_owned(),
+            models: vec![ModelState {
+                name: "m".to_owned(),
+                mode: self.router().mode,
+                workers: 3,
+            }],
             simulated: true,
             router: self.router(),
             requests: RequestCounts {
@@ -237,16 +252,23 @@ impl System for Invented {
         }
     }
 
-    fn change_router(&self, change: RouterChange) -> Result<RouterState, Refusal> {
+    fn change_router<'a>(
+        &'a self,
+        _model: Option<&'a str>,
+        change: RouterChange,
+    ) -> BoxFuture<'a, Result<RouterState, Refusal>> {
         let mode = change.mode.unwrap_or_default();
-        if !self.router().modes.contains(&mode) {
-            return Err(Refusal {
+        let changed = match self.router().modes.contains(&mode) {
+            true => {
+                *self.mode.lock() = Some(mode);
+                Ok(self.router())
+            }
+            false => Err(Refusal {
                 message: format!("unknown router mode `{mode}`"),
                 field: Some("mode".to_owned()),
-            });
-        }
-        *self.mode.lock() = Some(mode);
-        Ok(self.router())
+            }),
+        };
+        Box::pin(std::future::ready(changed))
     }
 }
 

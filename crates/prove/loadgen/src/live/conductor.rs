@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::log::{ConversationStatus, Opening};
 use crate::record::{Occasion, RequestRecord};
 use crate::script::TurnPlan;
+use crate::settings::StarterMode;
 use crate::snapshot::Phase;
 use crate::starter::Starter;
 
@@ -150,7 +151,8 @@ impl Conductor {
             Command::Pause | Command::Resume | Command::Drain | Command::Stop => {}
             Command::Set(settings) => {
                 self.config.settings = *settings;
-                self.shared.measurements.lock().settings = self.config.settings.clone();
+                let settings = self.config.settings.clone();
+                self.shared.measurements.lock().change(settings, now);
                 self.apply_settings(now);
             }
         }
@@ -237,7 +239,8 @@ impl Conductor {
     /// A conversation begins.
     fn open(&mut self, due: Moment, plan: &TurnPlan) {
         let starter = &self.starters[plan.starter as usize % self.starters.len()];
-        let message = starter.message(self.config.seed, plan.conversation, self.config.unique);
+        let unique = self.config.settings.starters == StarterMode::Unique;
+        let message = starter.message(self.config.seed, plan.conversation, unique);
         let message: Arc<str> = message.into();
         let id: Arc<str> = uuid::Uuid::now_v7().to_string().into();
         let mut log = self.shared.log.lock();

@@ -15,7 +15,7 @@ use crate::metrics::LoadMetrics;
 use crate::reading::{Arrival, Gap};
 use crate::record::{TurnType, seconds};
 use crate::rolling::{Flow, Rolling, RollingCopy};
-use crate::settings::Settings;
+use crate::settings::{Settings, StarterMode};
 use crate::snapshot::{
     ConversationCounts, LastFailure, Phase, Snapshot, TargetSummary, TotalCounts, WorkloadSummary,
 };
@@ -40,6 +40,8 @@ pub(super) struct Measurements {
     warmup: Duration,
     /// When load was last started.
     started: Option<Moment>,
+    /// When load was last started, or its settings were changed after that.
+    changed_at: Option<Moment>,
     last_failure: Option<(Moment, Failure)>,
 }
 
@@ -79,13 +81,14 @@ impl Measurements {
             workload: WorkloadSummary {
                 seed: config.seed,
                 starters: parts.starters.len() as u32,
-                unique: config.unique,
+                unique: config.settings.starters == StarterMode::Unique,
             },
             rolling: Rolling::default(),
             by_mode: ByMode::default(),
             counts: TotalCounts::default(),
             warmup: config.warmup,
             started: None,
+            changed_at: None,
             last_failure: None,
         }
     }
@@ -98,12 +101,22 @@ impl Measurements {
     /// Load starts, and all figures with it.
     pub(super) fn start(&mut self, now: Moment) {
         self.started = Some(now);
+        self.changed_at = Some(now);
         self.rolling.clear();
         self.last_failure = None;
         self.totals = Totals::default();
         self.by_mode = ByMode::default();
         self.counts = TotalCounts::default();
         self.set_phase(Phase::Running);
+    }
+
+    /// Load is another from now on: what is told by mode and turn is told of one load.
+    pub(super) fn change(&mut self, settings: Settings, now: Moment) {
+        self.settings = settings;
+        self.by_mode = ByMode::default();
+        if self.started.is_some() {
+            self.changed_at = Some(now);
+        }
     }
 
     /// Where tokens are counted as they arrive.
@@ -190,8 +203,12 @@ impl Measurements {
                 phase: self.phase,
                 at_s: seconds(now),
                 running_s: seconds(Moment::ZERO + (now - since)),
+                unchanged_s: seconds(Moment::ZERO + (now - self.changed_at.unwrap_or(now))),
                 target: self.target.clone(),
-                workload: self.workload,
+                workload: WorkloadSummary {
+                    unique: self.settings.starters == StarterMode::Unique,
+                    ..self.workload
+                },
                 settings: self.settings.clone(),
                 conversations: self.conversations,
                 window: Default::default(),

@@ -43,7 +43,6 @@ fn bench_with(settings: Settings, manner: Manner, user: Option<&Mock>) -> Bench 
     let config = LiveConfig {
         settings,
         seed: 7,
-        unique: false,
         sampling_seeds: true,
         warmup: Duration::ZERO,
         unix_ms: 1_000_000,

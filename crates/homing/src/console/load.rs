@@ -1,0 +1,142 @@
+//! The load generator behind a console: a client like any other, over a socket.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use contract::Clock;
+use http_client::{HttpClient, HttpOptions};
+use loadgen::client::{Client, Patience, Target};
+use loadgen::user_model::{self as writer, UserModel};
+use loadgen::warm::warm;
+use loadgen::{LiveConfig, LiveParts, LoadGenerator, Starter};
+use telemetry::Registry;
+use tokio_util::task::TaskTracker;
+use tracing::info;
+
+use crate::environment::secret;
+use crate::loadgen::{corpus, find_model};
+use crate::plan::{LoadPlan, TextPlan, TextSource, UserModelPlan};
+use crate::process::unix_ms;
+
+/// Where the user model's key is.
+const USER_MODEL_KEY: &str = "HOMING_USER_MODEL_API_KEY";
+
+/// The server that is asked.
+pub(crate) struct LoadTarget<'a> {
+    pub(crate) url: String,
+    pub(crate) model: &'a str,
+    pub(crate) api_key: Option<&'a str>,
+    pub(crate) clock: Clock,
+    pub(crate) registry: &'a Registry,
+}
+
+/// A load generator that is stopped, and how it begins.
+pub(crate) struct PreparedLoad {
+    pub(crate) generator: LoadGenerator,
+    pub(crate) opening: Opening,
+}
+
+/// What happens once the server listens.
+pub(crate) struct Opening {
+    generator: LoadGenerator,
+    client: Client,
+    /// Sent once to warm caches.
+    texts: Vec<Starter>,
+    seed: u64,
+    autostart: bool,
+}
+
+impl Opening {
+    pub(crate) async fn run(self) {
+        if !self.texts.is_empty() {
+            let answered = warm(&self.client, &self.texts, self.seed).await;
+            info!(answered, texts = self.texts.len(), "caches warmed");
+        }
+        if self.autostart {
+            self.generator.start().await;
+        }
+    }
+}
+
+pub(crate) async fn load_generator(
+    plan: LoadPlan,
+    at: LoadTarget<'_>,
+) -> anyhow::Result<PreparedLoad> {
+    let mut target = Target::new(&at.url, at.model)?;
+    if let Some(key) = at.api_key {
+        target = target.with_key(key)?;
+    }
+    let transport = HttpClient::network(HttpOptions::default());
+    let client = Client::new(transport, target, Patience::default(), at.clock);
+    let starters = read_texts(&plan.texts).await?;
+    let texts = match plan.warm {
+        true => starters.clone(),
+        false => Vec::new(),
+    };
+    let config = LiveConfig {
+        settings: plan.settings,
+        seed: plan.seed,
+        sampling_seeds: true,
+        warmup: Duration::ZERO,
+        unix_ms: unix_ms(),
+    };
+    let parts = LiveParts {
+        client: client.clone(),
+        starters,
+        user_model: user_model(plan.user_model.as_ref(), at.clock).await?,
+        registry: at.registry.clone(),
+        clock: at.clock,
+        records: None,
+    };
+    // Its tasks end with its last handle, which the console holds: nobody can wait for them.
+    let generator = LoadGenerator::spawn(config, parts, &TaskTracker::new())?;
+    Ok(PreparedLoad {
+        generator: generator.clone(),
+        opening: Opening {
+            generator,
+            client,
+            texts,
+            seed: plan.seed,
+            autostart: plan.autostart,
+        },
+    })
+}
+
+pub(crate) async fn read_texts(plan: &TextPlan) -> anyhow::Result<Vec<Starter>> {
+    let starters = match &plan.source {
+        TextSource::Corpus(place) => corpus::read(place).await.context("--corpus")?,
+        &TextSource::Articles(count) => {
+            let articles = preprocess::corpus::articles().iter().take(count);
+            let starters = articles.map(|article| Starter::new(article.title, article.text));
+            starters.collect()
+        }
+    };
+    Ok(match plan.limit {
+        Some(limit) => starters
+            .into_iter()
+            .map(|starter| starter.cut(limit))
+            .collect(),
+        None => starters,
+    })
+}
+
+pub(crate) async fn user_model(
+    plan: Option<&UserModelPlan>,
+    clock: Clock,
+) -> anyhow::Result<Option<UserModel>> {
+    let Some(UserModelPlan { url, name }) = plan else {
+        return Ok(None);
+    };
+    let mut target = Target::new(url, "").context("--user-model")?;
+    // The user model may be any server: it gets only the standard's fields.
+    target.extensions = false;
+    if let Ok(key) = secret(USER_MODEL_KEY) {
+        target = target.with_key(&key).context(USER_MODEL_KEY)?;
+    }
+    let transport = HttpClient::network(HttpOptions::default());
+    let asking = Client::new(transport.clone(), target.clone(), writer::PATIENCE, clock);
+    let served = find_model(&asking, name.as_deref()).await?;
+    target.model = served.name;
+    let client = Client::new(transport, target, writer::PATIENCE, clock);
+    Ok(Some(UserModel::new(client)))
+}

@@ -1,0 +1,111 @@
+//! The load that a console starts and stops, resolved.
+
+use loadgen::{Settings, StarterMode};
+use preprocess::corpus;
+
+use crate::args::{LoadArgs, StarterChoice};
+
+/// Conversations against an API.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadPlan {
+    pub(crate) settings: Settings,
+    pub(crate) texts: TextPlan,
+    /// Writes the users' questions.
+    pub(crate) user_model: Option<UserModelPlan>,
+    pub(crate) seed: u64,
+    /// Sends each text once before load begins.
+    pub(crate) warm: bool,
+    /// Begins at once.
+    pub(crate) autostart: bool,
+}
+
+/// What conversations begin with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TextPlan {
+    pub(crate) source: TextSource,
+    /// Texts are cut at so many characters.
+    pub(crate) limit: Option<usize>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TextSource {
+    /// So many of the built-in articles.
+    Articles(usize),
+    /// A folder or a bucket.
+    Corpus(String),
+}
+
+/// A server that writes questions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UserModelPlan {
+    pub(crate) url: String,
+    pub(crate) name: Option<String>,
+}
+
+/// What load is like unless the options say otherwise.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UsualLoad {
+    pub(crate) concurrency: u32,
+    pub(crate) max_tokens: u32,
+    pub(crate) text_limit: Option<usize>,
+}
+
+/// For engines with GPUs, and those that simulate them.
+pub(super) const GPU_LOAD: UsualLoad = UsualLoad {
+    concurrency: 60,
+    max_tokens: 1024,
+    text_limit: None,
+};
+
+/// A model on a CPU is slower than a simulated one, and reads some hundred tokens per second.
+pub(super) const CPU_LOAD: UsualLoad = UsualLoad {
+    concurrency: 4,
+    max_tokens: 96,
+    text_limit: Some(2000),
+};
+
+impl StarterChoice {
+    /// How many of the built-in articles.
+    pub(super) fn articles(self) -> usize {
+        let all = corpus::articles().len();
+        match self {
+            Self::Ten | Self::Unique => all.min(10),
+            Self::All => all,
+        }
+    }
+}
+
+impl LoadArgs {
+    /// `None` if there is to be no load generator.
+    pub(super) fn resolve(self, usual: UsualLoad, seed: u64) -> Option<LoadPlan> {
+        if self.no_load {
+            return None;
+        }
+        let limit = self.text_limit.map(|limit| limit as usize);
+        Some(LoadPlan {
+            settings: Settings {
+                concurrency: self.concurrency.unwrap_or(usual.concurrency),
+                max_tokens: self.max_tokens.unwrap_or(usual.max_tokens),
+                starters: match self.starters {
+                    StarterChoice::Unique => StarterMode::Unique,
+                    StarterChoice::Ten | StarterChoice::All => StarterMode::Shared,
+                },
+                ..Settings::default()
+            },
+            texts: TextPlan {
+                source: match self.corpus {
+                    Some(place) => TextSource::Corpus(place),
+                    None => TextSource::Articles(self.starters.articles()),
+                },
+                limit: limit.or(usual.text_limit),
+            },
+            user_model: self.user_model.map(|url| UserModelPlan {
+                url,
+                name: self.user_model_name,
+            }),
+            seed,
+            warm: self.warm,
+            autostart: self.autostart,
+        })
+    }
+}
