@@ -1,13 +1,19 @@
 /** A worker's hardware in figures. */
 import type { State, WorkerState } from "../api/types";
 
-export type Heat = "calm" | "busy" | "hot" | "unknown";
+export type Work = "idle" | "working" | "unknown";
+/** Below this share of time, nothing worth mentioning runs. */
+const IDLE = 0.05;
 
-/** Below 30 % calm, above 70 % hot. */
-export function heat(utilization: number | null): Heat {
-  if (utilization === null) return "unknown";
-  const percent = 100 * utilization;
-  return percent < 30 ? "calm" : percent <= 70 ? "busy" : "hot";
+/** An engine that has any request computes all the time, so being busy says that it works and no more. */
+export const work = (utilization: number | null): Work => (utilization === null ? "unknown" : utilization < IDLE ? "idle" : "working");
+
+export type Room = "free" | "nearly" | "full";
+
+/** Whether there is a place in the batch: the last tenth is nearly none, and who then waits, waits for one. */
+export function room({ running, slots, waiting }: Pick<WorkerState, "running" | "slots" | "waiting">): Room {
+  if (slots === 0 || running < 0.9 * slots) return "free";
+  return running >= slots && waiting > 0 ? "full" : "nearly";
 }
 
 /** Of one GPU. */
