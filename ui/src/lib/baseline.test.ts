@@ -27,10 +27,10 @@ describe("a baseline", () => {
   });
 
   it("tells differences as people say them", () => {
-    expect(difference(420, 100)).toEqual({ text: "4.2x faster", better: true });
+    expect(difference(420, 100)).toEqual({ text: "4.2× faster", better: true });
     expect(difference(100, 88)).toEqual({ text: "12 % faster", better: true });
     expect(difference(100, 112)).toEqual({ text: "12 % slower", better: false });
-    expect(difference(100, 300)).toEqual({ text: "3.0x slower", better: false });
+    expect(difference(100, 300)).toEqual({ text: "3.0× slower", better: false });
     expect(difference(100, 100.5)).toEqual({ text: "the same", better: null });
     expect(difference(null, 100)).toBeNull();
     expect(difference(100, null)).toBeNull();

@@ -31,13 +31,13 @@ export function liveMatch(baseline: Baseline | null, load: Snapshot | null): Mat
   return match && { ...match, exact: match.exact && load?.settings.arrivals_per_second === null };
 }
 
-/** Such as `4.2x faster`, `12 % slower` or `the same`. */
+/** Such as `4.2× faster`, `12 % slower` or `the same`. */
 export function difference(rr: number | null | undefined, live: number | null | undefined): { text: string; better: boolean | null } | null {
   const gain = improvement(rr, live);
   if (gain === null || !rr || !live) return null;
   if (Math.abs(gain) < 1) return { text: "the same", better: null };
   const [ratio, word] = gain > 0 ? [rr / live, "faster"] : [live / rr, "slower"];
-  return { text: ratio >= 2 ? `${ratio.toFixed(1)}x ${word}` : `${Math.abs(gain).toFixed(0)} % ${word}`, better: gain > 0 };
+  return { text: ratio >= 2 ? `${ratio.toFixed(1)}× ${word}` : `${Math.abs(gain).toFixed(0)} % ${word}`, better: gain > 0 };
 }
 
 /** Whether its clock jumped from event to event: no jitter, no machine that is in the way. */

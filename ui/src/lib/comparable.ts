@@ -62,7 +62,7 @@ export function unripe(scene: Scene, row: RowKey): Doubt | null {
   const warmupS = baseline?.warmup_s ?? 0;
   const change = lastChange(state, points, watch);
   const leftS = change ? settlesIn(change, state, paceOf(row), warmupS) : 0;
-  if (change && leftS > 0) return { short: `in ${number(Math.ceil(leftS))} s`, long: changeWords(change, leftS, warmupS) };
+  if (change && leftS > 0) return { short: `verdict in ${number(Math.ceil(leftS))} s`, long: changeWords(change, leftS, warmupS) };
   return lags(scene, rrOf(scene));
 }
 
@@ -86,10 +86,10 @@ export function unlike(scene: Scene): Doubt | null {
 /** ITL is all jitter: one without it, or one that routing does not change, is nothing to be held against. */
 export function itlDoubt({ baseline }: Scene, match: Match | null): Doubt | null {
   if (!baseline || !match) return null;
-  if (inVirtualTime(baseline)) return { short: "no jitter there", long: "ITL is not compared: the baseline's virtual time has no jitter, live tokens arrive in real time." };
+  if (inVirtualTime(baseline)) return { short: "not compared", long: "ITL is not compared: the baseline's virtual time has no jitter, live tokens arrive in real time." };
   const [rr, kv] = match.level.cells.map((cell) => cell.itl_ms.p95);
   const differ = rr && kv && Math.abs(rr - kv) > 0.01 * rr;
-  return differ ? null : { short: "not routing's", long: "ITL is not compared: at this level the baseline's modes do not differ in it." };
+  return differ ? null : { short: "not compared", long: "ITL is not compared: at this level the baseline's modes do not differ in it." };
 }
 
 /** Everything to be said of the comparison, each once. */

@@ -20,9 +20,9 @@ export function room({ running, slots, waiting }: Pick<WorkerState, "running" | 
 export const memoryPercent = ({ memory_used_bytes, gpu }: WorkerState): number | null =>
   memory_used_bytes === null || gpu.memory_bytes === 0 ? null : (100 * memory_used_bytes) / gpu.memory_bytes;
 
-/** Such as `3 × NVIDIA H200`. */
+/** Such as `3 × NVIDIA H200`; of those that are known. */
 export function gpuSummary(workers: State["workers"]): string {
   const counts = new Map<string, number>();
-  for (const { gpu } of workers) counts.set(gpu.kind, (counts.get(gpu.kind) ?? 0) + gpu.count);
+  for (const { gpu } of workers) if (gpu.kind !== "") counts.set(gpu.kind, (counts.get(gpu.kind) ?? 0) + gpu.count);
   return [...counts].map(([kind, count]) => `${count} × ${kind}`).join(", ");
 }

@@ -17,8 +17,10 @@ export type HeadlineFigure = {
   /** In large type; `null` where there is nothing to show. */
   value: string | null;
   unit: string;
-  /** What it is compared with, or why there is no figure. */
+  /** The figure behind it, or why there is none. */
   detail: string;
+  /** Round robin's. */
+  rr: string;
   better: boolean | null;
   source: Source | null;
   /** Why it is not live. */
@@ -32,7 +34,7 @@ function contender({ state, baseline }: Scene): string {
   return looksAtCaches(mode) && baseline?.levels.some((level) => cellOf(level, mode)) ? mode : KV;
 }
 
-const missing = (label: string, why: string): HeadlineFigure => ({ label, value: null, unit: "", detail: why, better: null, source: null, note: "" });
+const missing = (label: string, why: string): HeadlineFigure => ({ label, value: null, unit: "", detail: why, rr: "", better: null, source: null, note: "" });
 
 export function headline(scene: Scene, whyNoBaseline: string): Headline {
   const mode = contender(scene);
@@ -50,12 +52,12 @@ function ofCapacity(scene: Scene, mode: string, why: string): { capacityFigure: 
   const highest = Math.max(...baseline.levels.map((level) => level.concurrency));
   if (!baseline.levels.some((level) => cellOf(level, mode))) return { capacityFigure: missing(label, `The sweep has no ${modeName(mode)}.`), bars: null };
   const [ours, theirs] = [capacity(baseline, mode, state.slos), capacity(baseline, RR, state.slos)];
-  const words = theirs === null ? "round robin at no level" : `round robin ${number(theirs)}`;
   const capacityFigure: HeadlineFigure = {
     label,
     value: ours === null ? "no level" : number(ours),
     unit: ours === null ? "" : "conversations",
-    detail: words,
+    detail: `with ${modeName(mode)}`,
+    rr: theirs === null ? "at no level" : number(theirs),
     better: (ours ?? 0) === (theirs ?? 0) ? null : (ours ?? 0) > (theirs ?? 0),
     source: sweep(scene),
     note: "",
@@ -79,7 +81,7 @@ function ofTtft(scene: Scene, mode: string, why: string): HeadlineFigure {
     const times = before / after;
     const better = Math.abs(times - 1) < 0.01 ? null : times > 1;
     const ratio = `${number(better === false ? 1 / times : times, 1)}×`;
-    return { label, value: better === null ? "the same" : ratio, unit: better === null ? "" : better ? "faster" : "slower", detail: `${ms(after)}, round robin ${ms(before)}`, better, source, note: now.doubt?.long ?? "" };
+    return { label, value: better === null ? "the same" : ratio, unit: better === null ? "" : better ? "faster" : "slower", detail: ms(after), rr: ms(before), better, source, note: now.doubt?.long ?? "" };
   };
   if (window && now.verdict?.of === "p95" && measuredModes(scene.state, scene.points).at(-1) === mode) {
     return figure(rr?.ttft_ms.p95, window.ttft_ms.p95, live(scene));
@@ -96,8 +98,7 @@ function ofThroughput(scene: Scene, mode: string, why: string): HeadlineFigure {
   const figure = (before: number, after: number, source: Source): HeadlineFigure => {
     const more = more100(before, after);
     if (more === null) return missing(label, "The sweep has no throughput here.");
-    const detail = `${number(after)}, round robin ${number(before)}`;
-    return { label, value: signed(more), unit: "tokens/s", detail, better: Math.abs(more) < 1 ? null : more > 0, source, note: now.doubt?.long ?? "" };
+    return { label, value: signed(more), unit: "tokens/s", detail: number(after), rr: number(before), better: Math.abs(more) < 1 ? null : more > 0, source, note: now.doubt?.long ?? "" };
   };
   if (window && rr && now.verdict && measuredModes(scene.state, scene.points).at(-1) === mode) return figure(rr.tops, window.tops, live(scene));
   const found = cells(scene, mode);

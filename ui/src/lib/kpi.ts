@@ -30,7 +30,7 @@ export function kpis(state: State | null, rr: BaselineCell | null = null): Kpi[]
     card("RPS", "req/s", rated ? number(window.rps, 2) : DASH, "Requests that ended in the last minute, per second.", { beside: rr ? number(rr.rps, 2) : "" }),
     card("Requests", "since start", counted ? number(load.totals.requests) : DASH, "Requests that ended since load was last started, including failures."),
     card("TOPS", "tokens/s", rated ? number(window.tops) : DASH, "Output tokens per second over the last minute, all workers together.", { beside: rr ? number(rr.tops) : "" }),
-    card("KV Cache Hit", "of prompt tokens", percent(window?.cached_pct), "Share of prompt tokens that workers had in their KV cache, in requests that ended in the last minute.", {
+    card("KV Cache Hit", "of prompts", percent(window?.cached_pct), "Share of prompt tokens that workers had in their KV cache, in requests that ended in the last minute.", {
       beside: rr && rr.kv_hit_pct !== null ? percent(rr.kv_hit_pct) : "",
     }),
     card("Queued", "waiting", state ? number(state.requests.queued) : DASH, "Requests waiting for a worker with a free slot."),

@@ -23,6 +23,7 @@ const ROWS: readonly Row[] = [
 
 export function ComparisonTable({ scene }: { scene: Scene }) {
   const under = measuredUnder(scene.state, scene.points);
+  const fixed = scene.baseline?.simulated ? "simulated before" : "measured before";
   return (
     <div className="scroll" tabIndex={0} role="region" aria-label="Live figures and round robin">
       <table className="comparison">
@@ -30,9 +31,9 @@ export function ComparisonTable({ scene }: { scene: Scene }) {
           <tr>
             <th scope="col">Last minute</th>
             <th scope="col" className="number">Live p50 <small>{under}</small></th>
-            <th scope="col" className="number rr">RR p50 <small>baseline</small></th>
+            <th scope="col" className="number rr">RR p50 <small>{fixed}</small></th>
             <th scope="col" className="number">Live p95 <small>{under}</small></th>
-            <th scope="col" className="number rr">RR p95 <small>baseline</small></th>
+            <th scope="col" className="number rr">RR p95 <small>{fixed}</small></th>
             <th scope="col" className="number">Against RR <small>by p95</small></th>
             <th scope="col" className="number">Samples</th>
           </tr>

@@ -25,7 +25,7 @@ export function Headline({ scene }: { scene: Scene }) {
 }
 
 function Shown({ figure, children }: { figure: HeadlineFigure; children?: React.ReactNode }) {
-  const { label, value, unit, detail, better, source, note } = figure;
+  const { label, value, unit, detail, rr, better, source, note } = figure;
   return (
     <div className={value === null ? "claim missing" : "claim"} title={note || undefined}>
       <h2>
@@ -38,7 +38,9 @@ function Shown({ figure, children }: { figure: HeadlineFigure; children?: React.
           <p className={better === null ? "big" : better ? "big better" : "big worse"}>
             <b>{value}</b> {unit}
           </p>
-          <p className="against">{detail}</p>
+          <p className="against">
+            <span className="ours">{detail}</span> <span className="rr">round robin {rr}</span>
+          </p>
           {children}
         </>
       )}

@@ -12,7 +12,9 @@ export function Infrastructure({ state }: { state: State }) {
       <header>
         <h2 id="infrastructure-title">Infrastructure</h2>
         <p className="muted small">
-          {gpuSummary(workers)} · {several ? models.map((model) => `${model.name} (${modeName(model.mode)}, ${workersOf(model.workers)})`).join(" · ") : state.model}
+          {gpuSummary(workers)}
+          {gpuSummary(workers) !== "" && " · "}
+          {several ? models.map((model) => `${model.name} (${modeName(model.mode)}, ${workersOf(model.workers)})`).join(" · ") : state.model}
         </p>
       </header>
       {gpu.kind === "prometheus" && gpu.error !== null && (

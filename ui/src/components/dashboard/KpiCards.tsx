@@ -14,15 +14,16 @@ export function KpiCards({ scene }: { scene: Scene }) {
       <div className="kpis">
         {kpis(scene.state, rrOf(scene)).map((kpi) => {
           const asked = ASKED[kpi.label];
-          return <Card key={kpi.label} kpi={kpi} asked={asked ? questionOf(all, asked) : null} />;
+          return <Card key={kpi.label} kpi={kpi} asked={asked ? questionOf(all, asked) : null} simulated={scene.baseline?.simulated ?? false} />;
         })}
       </div>
     </section>
   );
 }
 
-function Card({ kpi, asked }: { kpi: Kpi; asked: Question | null }) {
+function Card({ kpi, asked, simulated }: { kpi: Kpi; asked: Question | null; /** Round robin's figures are. */ simulated: boolean }) {
   const id = useId();
+  const sweep = simulated ? "simulated sweep" : "sweep";
   return (
     <div className={kpi.alarm ? "kpi alarm" : "kpi"}>
       <h3>
@@ -35,7 +36,7 @@ function Card({ kpi, asked }: { kpi: Kpi; asked: Question | null }) {
         {kpi.beside !== "" && <span className="beside">RR {kpi.beside}</span>}
       </span>
       <p id={id} role="tooltip" className="answer">
-        {asked && <b>{asked.question}</b>} {kpi.hint} {kpi.detail} {asked?.answer}
+        {asked && <b>{asked.question}</b>} {kpi.hint} {kpi.detail} {asked?.answer} {kpi.beside !== "" && `RR: round robin in the ${sweep} at this level.`}
       </p>
     </div>
   );

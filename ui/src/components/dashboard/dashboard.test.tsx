@@ -86,7 +86,7 @@ describe("the comparison", () => {
   it("has units, standings, differences and sample counts", () => {
     const window = windowFigures({ requests: 100, tops: 2200, ttft_ms: figures(44.9, 131), tpot_ms: figures(50, 70), e2e_ms: figures(19_280, 24_530, 50) });
     render(<ComparisonTable scene={sceneOf(aState({ load: load({ running_s: 300, window }) }))} />);
-    expect(row("TTFT")).toEqual(["44.9 ms", "164 ms", "131 ms, within the objective✓", "655 ms", "5.0x faster", "100"]);
+    expect(row("TTFT")).toEqual(["44.9 ms", "164 ms", "131 ms, within the objective✓", "655 ms", "5.0× faster", "100"]);
     expect(row("TPOT")[2]).toBe("70.0 ms, misses the objective✕");
     expect(row("TPOT")[4]).toBe("46 % slower");
     expect(row("Latency")).toEqual(["19.28 s", "10.00 s", "24.53 s", "20.00 s", "93 % slower p50", "50"]);

@@ -48,8 +48,7 @@ function One({ decision, router }: { decision: Decision; router: RouterState }) 
   return (
     <>
       <p className="verdict">
-        <b className="nums">#{number(decision.number)}</b> <span className="badge">{modeName(decision.mode)}</span> → <WorkerName worker={decision.winner} />
-        <span className="muted">: {plainReason(decision, decision.winner)}</span>
+        <b className="nums">#{number(decision.number)}</b> <span className="badge">{modeName(decision.mode)}</span> {plainReason(decision, decision.winner)}
       </p>
       <CostTable decision={decision} router={router} />
       <dl className="outcome">
