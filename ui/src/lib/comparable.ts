@@ -95,7 +95,8 @@ export function itlDoubt({ baseline }: Scene, match: Match | null): Doubt | null
 /** Everything to be said of the comparison, each once. */
 export function caveats(scene: Scene): string[] {
   const { state } = scene;
-  const doubts = [unripe(scene, "ttft") ?? unripe(scene, "e2e"), unlike(scene)];
+  // What was measured before load stopped is judged by nothing, so it need not be alike.
+  const doubts = [unripe(scene, "ttft") ?? unripe(scene, "e2e"), state.load?.phase === "running" ? unlike(scene) : null];
   const samples = state.load?.window.ttft_ms.samples ?? 0;
   const few = state.load?.phase === "running" && samples < ENOUGH_P95 && !doubts[0] ? `Few requests a minute (${number(samples)}): a p95 is judged from ${ENOUGH_P95}, a p50 from ${ENOUGH_P50}.` : null;
   return [...doubts.map((doubt) => doubt?.long ?? null), few].filter((note) => note !== null);
