@@ -72,7 +72,7 @@ function Serving({ state }: { state: State }) {
       <FeatureCard
         title="Chunked prefill"
         figures={[
-          { label: "waiting in engines", value: number(total.waiting) },
+          { label: "not yet in a batch", value: number(total.waiting) },
           { label: "ITL p95, 60 s", value: ms(window?.itl_ms.p95) },
         ]}
         words="A step has a budget of tokens: running answers come first, prompts fill the rest, and what does not fit continues in the next step. A long prompt slows answers down but does not stop them."

@@ -23,7 +23,7 @@ const ROWS: readonly Row[] = [
 
 export function ComparisonTable({ scene }: { scene: Scene }) {
   const under = measuredUnder(scene.state, scene.points);
-  const fixed = scene.baseline?.simulated ? "simulated before" : "measured before";
+  const fixed = scene.baseline ? (scene.baseline.simulated ? "simulated before" : "measured before") : "baseline";
   return (
     <div className="scroll" tabIndex={0} role="region" aria-label="Live figures and round robin">
       <table className="comparison">

@@ -6,7 +6,9 @@ import { modeName } from "../../lib/mode";
 import "./Headline.css";
 
 export function Headline({ scene }: { scene: Scene }) {
-  const { figures, bars, mode } = headline(scene, whyNone(scene.state.baseline) ?? "Loading the sweep.");
+  const why = whyNone(scene.state.baseline) ?? "Loading the sweep.";
+  if (!scene.baseline) return <section className="headline none muted">Nothing to compare with round robin yet. {why}</section>;
+  const { figures, bars, mode } = headline(scene, why);
   const { ttft_p95_ms: ttft, tpot_p95_ms: tpot } = scene.state.slos;
   const [capacity, ...others] = figures;
   return (
