@@ -77,6 +77,13 @@ describe("a verdict", () => {
     expect(text(scene({ scene: { baseline: alike } }), "itl")).toBe("not compared");
   });
 
+  it("is none where the sweep, with more samples, finds no difference", () => {
+    const baseline = aBaseline();
+    for (const each of baseline.levels[0]?.cells.slice(1) ?? []) each.verdicts = { ttft_ms_p95: "better", e2e_s_p95: "not-significant", tops: "not-significant" };
+    const even = scene({ scene: { baseline } });
+    expect([text(even), text(even, "e2e"), judgedThroughput(even).doubt?.short]).toEqual(["2.2× faster", "not significant", "not significant"]);
+  });
+
   it("is not a loss where real time alone makes tokens as much slower", () => {
     // KV-aware's ITL p50 is 44 ms in virtual time, and 46.2 (5 % more) here.
     const slow = (tpot: number) => scene({ load: { window: { ...ripe, itl_ms: figures(46.2, 60, 9000), tpot_ms: figures(46.2, tpot, 200) } } });

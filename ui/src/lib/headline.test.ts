@@ -17,6 +17,11 @@ const withBlocks = (): Baseline => {
   for (const level of baseline.levels) level.cells.push(cell("kv-blocks", 500, 45));
   return baseline;
 };
+const even = (): Baseline => {
+  const baseline = aBaseline();
+  for (const level of baseline.levels) for (const each of level.cells.slice(1)) each.verdicts = { ttft_ms_p95: "better", tops: "not-significant" };
+  return baseline;
+};
 const few = (): Baseline => {
   const baseline = aBaseline();
   for (const level of baseline.levels) for (const each of level.cells) each.requests = 99;
@@ -34,6 +39,7 @@ describe("the headline", () => {
     ["is about the mode that runs, if it was swept", scene({ router: { ...rr.router, mode: "kv-blocks" }, load: null }, withBlocks()), ["80 | conversations | with KV blocks, round robin at no level | sweep, simulated", "1.3× | faster | 500 ms, round robin 655 ms | sweep at 60, simulated", "±0 % | tokens/s | 2,000, round robin 2,000 | sweep at 60, simulated"]],
     ["says what is missing", scene({}, null), [" |  | No baseline. | ", " |  | No baseline. | ", " |  | No baseline. | "]],
     ["has no p95 of a sweep with few requests", scene({ load: null }, few()), [capacity, " |  | The sweep has fewer than 100 requests at 60 conversations. | ", "±0 % | tokens/s | 2,000, round robin 2,000 | sweep at 60, simulated"]],
+    ["claims no difference that may be chance", scene({ load: null }, even()), [capacity, "1.5× | faster | 446 ms, round robin 655 ms | sweep at 60, simulated", " |  | No significant difference at 60 conversations. | "]],
     ["has nothing to say of modes that were not swept", scene({ load: null }, { ...aBaseline(), levels: aBaseline().levels.map((level) => ({ ...level, cells: level.cells.slice(0, 1) })) }), [" |  | The sweep has no KV-aware. | ", " |  | No baseline. | ", " |  | No baseline. | "]],
   ])("%s", (_, one, expected) => expect(told(one)).toEqual(expected));
 

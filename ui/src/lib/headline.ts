@@ -4,7 +4,7 @@
  * verdict, else from the sweep; each says which.
  */
 import type { BaselineCell } from "../api/types";
-import { capacity, cellOf, KV, RR } from "./baseline";
+import { capacity, cellOf, certainty, KV, RR } from "./baseline";
 import { ENOUGH_P95, matchOf, rrOf, type Scene } from "./comparable";
 import { measuredModes } from "./disturbance";
 import { ms, number } from "./format";
@@ -66,10 +66,12 @@ function ofCapacity(scene: Scene, mode: string, why: string): { capacityFigure: 
 }
 
 /** The cell of the sweep at the level of now, or at its lowest. */
-function cells(scene: Scene, mode: string): { ours: BaselineCell; rr: BaselineCell; at: number } | null {
+function cells(scene: Scene, mode: string, figure: string): { ours: BaselineCell; rr: BaselineCell; at: number; /** Why the two are not to be compared. */ even: string | null } | null {
   const level = matchOf(scene)?.level ?? scene.baseline?.levels[0];
   const [ours, rr] = [cellOf(level, mode), cellOf(level, RR)];
-  return level && ours && rr ? { ours, rr, at: level.concurrency } : null;
+  if (!level || !ours || !rr) return null;
+  const even = certainty(level, mode, figure) === "not-significant" ? `No significant difference at ${number(level.concurrency)} conversations.` : null;
+  return { ours, rr, at: level.concurrency, even };
 }
 
 function ofTtft(scene: Scene, mode: string, why: string): HeadlineFigure {
@@ -86,8 +88,9 @@ function ofTtft(scene: Scene, mode: string, why: string): HeadlineFigure {
   if (window && now.verdict?.of === "p95" && measuredModes(scene.state, scene.points).at(-1) === mode) {
     return figure(rr?.ttft_ms.p95, window.ttft_ms.p95, live(scene));
   }
-  const found = cells(scene, mode);
+  const found = cells(scene, mode, "ttft_ms_p95");
   if (!found) return missing(label, why);
+  if (found.even !== null) return missing(label, found.even);
   if (Math.min(found.ours.requests, found.rr.requests) < ENOUGH_P95) return missing(label, `The sweep has fewer than ${ENOUGH_P95} requests at ${number(found.at)} conversations.`);
   return figure(found.rr.ttft_ms.p95, found.ours.ttft_ms.p95, sweep(scene, found.at));
 }
@@ -101,6 +104,7 @@ function ofThroughput(scene: Scene, mode: string, why: string): HeadlineFigure {
     return { label, value: signed(more), unit: "tokens/s", detail: number(after), rr: number(before), better: Math.abs(more) < 1 ? null : more > 0, source, note: now.doubt?.long ?? "" };
   };
   if (window && rr && now.verdict && measuredModes(scene.state, scene.points).at(-1) === mode) return figure(rr.tops, window.tops, live(scene));
-  const found = cells(scene, mode);
+  const found = cells(scene, mode, "tops");
+  if (found?.even) return missing(label, found.even);
   return found ? figure(found.rr.tops, found.ours.tops, sweep(scene, found.at)) : missing(label, why);
 }

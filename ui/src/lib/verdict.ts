@@ -1,6 +1,6 @@
 /** Better or worse than round robin, said only where it can be said. */
 import type { BaselineCell, BaselineFigures, Figures, WindowFigures } from "../api/types";
-import { cellOf, difference, inVirtualTime } from "./baseline";
+import { cellOf, certainty, difference, inVirtualTime } from "./baseline";
 import { type Doubt, ENOUGH_P50, ENOUGH_P95, itlDoubt, matchOf, type RowKey, rrOf, type Scene, unlike, unripe } from "./comparable";
 import { measuredModes } from "./disturbance";
 import { number } from "./format";
@@ -38,12 +38,23 @@ function realTimeStretch(scene: Scene): number {
   return same && live ? Math.max(0, live / same - 1) : 0;
 }
 
+/** The sweep's name of a figure, by which it says whether modes differ in it. */
+const SWEPT: Record<RowKey, string> = { ttft: "ttft_ms_p95", tpot: "tpot_ms_p95", itl: "itl_ms_p95", e2e: "e2e_s_p95", tops: "tops" };
+
+/** What many runs of the sweep cannot tell from chance, one minute cannot either. */
+function chance(scene: Scene, row: RowKey): Doubt | null {
+  const level = matchOf(scene)?.level;
+  const mode = measuredModes(scene.state, scene.points).at(-1);
+  if (!level || mode === undefined || certainty(level, mode, SWEPT[row]) !== "not-significant") return null;
+  return { short: "not significant", long: "At this level the sweep cannot tell the modes apart in this figure, and a minute has fewer samples." };
+}
+
 /** A latency against round robin's: by p95, or by p50 where there are too few samples for that. */
 export function judged(scene: Scene, row: Latency): Judged {
   const [rr, window] = [rrOf(scene), scene.state.load?.window];
   const ours = window ? LIVE[row](window) : null;
   if (!rr || !ours || ours.p50 === null) return none(null);
-  const doubt = unripe(scene, row) ?? unlike(scene) ?? (row === "itl" ? itlDoubt(scene, matchOf(scene)) : null);
+  const doubt = unripe(scene, row) ?? unlike(scene) ?? (row === "itl" ? itlDoubt(scene, matchOf(scene)) : null) ?? chance(scene, row);
   if (doubt) return none(doubt);
   const samples = Math.min(ours.samples, rr.requests);
   if (samples < ENOUGH_P50) return none({ short: "few samples", long: `A verdict needs ${ENOUGH_P50} samples; there are ${number(samples)}.` });
@@ -62,7 +73,7 @@ export function judged(scene: Scene, row: Latency): Judged {
 export function judgedThroughput(scene: Scene): Judged {
   const [rr, window] = [rrOf(scene), scene.state.load?.window];
   if (!rr || !window || window.requests === 0) return none(null);
-  const doubt = unripe(scene, "tops") ?? unlike(scene);
+  const doubt = unripe(scene, "tops") ?? unlike(scene) ?? chance(scene, "tops");
   if (doubt) return none(doubt);
   if (window.requests < ENOUGH_P50) return none({ short: "few samples", long: `A verdict needs ${ENOUGH_P50} requests; there were ${number(window.requests)}.` });
   const more = more100(rr.tops, window.tops);
