@@ -27,7 +27,7 @@ function Card({ kpi, asked, simulated }: { kpi: Kpi; asked: Question | null; /**
   return (
     <div className={kpi.alarm ? "kpi alarm" : "kpi"}>
       <h3>
-        {kpi.label}
+        <span>{kpi.label}</span>
         <button type="button" className="ask" aria-label={asked?.question ?? `What is ${kpi.label}?`} aria-describedby={id}>?</button>
       </h3>
       <span className="figure">{kpi.value}</span>
