@@ -69,6 +69,14 @@ describe("a verdict", () => {
     expect([lagLimit(ripe, null), lagLimit(windowFigures(), null)]).toEqual([4.4, 5]);
   });
 
+  it("of whole answers is replaced where simulated engines come a fifth too late with their tokens", () => {
+    const late = (itl: number, state = {}) => scene({ load: { window: { ...ripe, itl_ms: figures(44, itl, 9000) } }, state });
+    expect([text(late(52.8), "tpot"), text(late(53), "tpot"), text(late(53)), judgedThroughput(late(53)).doubt?.short]).toEqual(["8 % faster", "machine lags", "2.2× faster", "machine lags"]);
+    expect(caveats(late(66))[0]).toContain("tokens come 50 % later (ITL p95)");
+    // Of engines that compute, virtual time knows nothing.
+    expect(text(late(66, { simulated: false }), "tpot")).toBe("8 % faster");
+  });
+
   it("of ITL is none against virtual time, or where modes do not differ", () => {
     expect(text(scene(), "itl")).toBe("not compared");
     const live = { ...aBaseline(), run_id: "live-1" };
@@ -85,8 +93,8 @@ describe("a verdict", () => {
   });
 
   it("is not a loss where real time alone makes tokens as much slower", () => {
-    // KV-aware's ITL p50 is 44 ms in virtual time, and 46.2 (5 % more) here.
-    const slow = (tpot: number) => scene({ load: { window: { ...ripe, itl_ms: figures(46.2, 60, 9000), tpot_ms: figures(46.2, tpot, 200) } } });
+    // KV-aware's TPOT p50 is 44 ms in virtual time, and 46.2 (5 % more) here.
+    const slow = (tpot: number) => scene({ load: { window: { ...ripe, tpot_ms: figures(46.2, tpot, 200) } } });
     expect([text(slow(49), "tpot"), text(slow(52), "tpot"), text(slow(45), "tpot")]).toEqual(["no difference", "8 % slower", "6 % faster"]);
   });
 });

@@ -1,7 +1,7 @@
 /** Better or worse than round robin, said only where it can be said. */
 import type { BaselineCell, BaselineFigures, Figures, WindowFigures } from "../api/types";
-import { cellOf, certainty, difference, inVirtualTime } from "./baseline";
-import { type Doubt, ENOUGH_P50, ENOUGH_P95, itlDoubt, matchOf, type RowKey, rrOf, type Scene, unlike, unripe } from "./comparable";
+import { certainty, difference } from "./baseline";
+import { type Doubt, ENOUGH_P50, ENOUGH_P95, itlDoubt, matchOf, type RowKey, rrOf, sameMode, type Scene, unlike, unripe } from "./comparable";
 import { measuredModes } from "./disturbance";
 import { number } from "./format";
 import { improvement, type Standing, standing } from "./slo";
@@ -30,11 +30,7 @@ export const FIXED: Record<Latency, (cell: BaselineCell) => BaselineFigures> = {
  * more than this is the clock's and not the routing's.
  */
 function realTimeStretch(scene: Scene): number {
-  const { state, points, baseline } = scene;
-  const mode = measuredModes(state, points).at(-1);
-  if (!baseline || !inVirtualTime(baseline) || mode === undefined) return 0;
-  const same = cellOf(matchOf(scene)?.level, mode)?.itl_ms.p50;
-  const live = state.load?.window.itl_ms.p50;
+  const [same, live] = [sameMode(scene)?.tpot_ms.p50, scene.state.load?.window.tpot_ms.p50];
   return same && live ? Math.max(0, live / same - 1) : 0;
 }
 
