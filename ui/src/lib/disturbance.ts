@@ -61,7 +61,7 @@ function offLevel(load: Snapshot, busy: readonly HistoryPoint[]): Change | null 
   const { concurrency, arrivals_per_second: arrivals } = load.settings;
   if (arrivals !== null) return null;
   const last = busy.findLast((point) => isOffLevel(point, concurrency));
-  return last ? { kind: "level", atMs: last.at_ms, words: `at ${number(last.conversations)} conversations` } : null;
+  return last ? { kind: "level", atMs: last.at_ms, words: "at another level" } : null;
 }
 
 /** The last change since load was started, or its start. */

@@ -13,7 +13,7 @@ it.each<[Choice, number | null, string]>([
   [choice([on(1, 3, 18), on(0, 110, 60)]), 1, "worker 0 holds more (110 of 115 blocks, here 3), but it would have taken longer in all: 60 in flight, here 18"],
   [choice([on(1, 3)]), 1, "worker 1 holds 3 of 115 blocks, and no other worker could take it"],
   [choice([on(1, 115), on(0, 0)], { queued_ms: 1250 }), 1, "After 1.3 s in the queue for a free slot: worker 1 holds 115 of 115 blocks; no other more than 0"],
-  [choice([on(1, 12), on(0, 99)], { mode: "round-robin" }), 1, "Round robin does not look at caches: worker 1 holds 12 of 115 blocks; worker 0 holds 99"],
-  [choice([on(1, 12)], { mode: "random" }), 1, "Random does not look at caches: worker 1 holds 12 of 115 blocks"],
+  [choice([on(1, 12), on(0, 99)], { mode: "round-robin" }), 1, "caches are not looked at: worker 1 holds 12 of 115 blocks; worker 0 holds 99"],
+  [choice([on(1, 12)], { mode: "random" }), 1, "caches are not looked at: worker 1 holds 12 of 115 blocks"],
   [choice([], { mode: "kv" }), null, "Routed by KV-aware."],
 ])("a reason in plain words (%#)", (one, winner, expected) => expect(plainReason(one, winner)).toBe(expected));

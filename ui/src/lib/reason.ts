@@ -24,7 +24,7 @@ export function plainReason(choice: Choice, winner: number | null): string {
   if (!chosen) return `Routed by ${modeName(mode)}.`;
   const others = candidates.filter((one) => one.worker !== winner);
   const waited = queued_ms >= 0.05 ? `After ${time(queued_ms)} in the queue for a free slot: ` : "";
-  return waited + (looksAtCaches(mode) ? byCache(chosen, others, blocks) : byTurn(chosen, others, blocks, mode));
+  return waited + (looksAtCaches(mode) ? byCache(chosen, others, blocks) : byTurn(chosen, others, blocks));
 }
 
 const holds = ({ worker, overlap_blocks }: Candidate, blocks: number) => `worker ${worker} holds ${number(overlap_blocks)} of ${number(blocks)} blocks`;
@@ -49,8 +49,8 @@ function instead(chosen: Candidate, others: readonly Candidate[], otherwise: str
   return `: first token in ${time(chosen.ttft_ms)} instead of ${time(soonest.ttft_ms)}`;
 }
 
-function byTurn(chosen: Candidate, others: readonly Candidate[], blocks: number, mode: string): string {
+function byTurn(chosen: Candidate, others: readonly Candidate[], blocks: number): string {
   const holder = least(others, (one) => -one.overlap_blocks);
   const missed = holder && holder.overlap_blocks > chosen.overlap_blocks ? `; worker ${holder.worker} holds ${number(holder.overlap_blocks)}` : "";
-  return `${modeName(mode)} does not look at caches: ${holds(chosen, blocks)}${missed}`;
+  return `caches are not looked at: ${holds(chosen, blocks)}${missed}`;
 }
