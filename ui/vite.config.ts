@@ -7,6 +7,7 @@ export default defineConfig({
   base: "./",
   build: { outDir: process.env["HOMING_UI_OUT"] ?? "dist", emptyOutDir: true, target: "es2023" },
   // `npm run dev` shows a running `homing demo`.
-  server: { proxy: { "/api": { target: "http://127.0.0.1:3000", ws: true }, "/decisions": "http://127.0.0.1:3000" } },
+  // The published measurements lie beside the pages' own folder.
+  server: { fs: { allow: [".."] }, proxy: { "/api": { target: "http://127.0.0.1:3000", ws: true }, "/decisions": "http://127.0.0.1:3000" } },
   test: { environment: "happy-dom", include: ["src/**/*.test.{ts,tsx}"] },
 });

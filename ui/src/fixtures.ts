@@ -54,7 +54,7 @@ export const aConversation = (change: Partial<Conversation> = {}): Conversation 
 });
 
 export const aWorker = (id: number, change: Partial<WorkerState> = {}): WorkerState => ({
-  id, name: `worker-${id}`, engine: "h200-llama-70b-fp8", simulated: true, draining: false,
+  id, name: `worker-${id}`, model: "Llama-3.1-70B-Instruct-FP8", unknown: null, engine: "h200-llama-70b-fp8", simulated: true, draining: false,
   gpu: { kind: "NVIDIA H200", count: 1, memory_bytes: 150.7e9 }, utilization: 0.97, memory_used_bytes: 81e9, in_flight: 20, running: 20,
   waiting: 0, slots: 64, cache: { total_blocks: 12_539, active_blocks: 1600, cached_blocks: 2200, hit_pct: 96.3 },
   speculation: { drafts: 1000, drafted_tokens: 3000, accepted_tokens: 1500, acceptance_pct: 50, tokens_per_step: 2.5, position_acceptance_pct: [72, 48.4, 30], draft_length: 3, draft_time_pct: 4.5, verify_time_pct: 90 }, ...change,
@@ -77,7 +77,7 @@ export const aSnapshot = (change: Partial<Snapshot> = {}): Snapshot => ({
 
 export const aState = (change: Partial<State> = {}): State => ({
   version: "0.1.0", title: "Serve More Users", subtitle: "Powered by Homing", at_ms: 1_794_733_051_368, control: { token_required: false, granted: true },
-  slos: { ttft_p95_ms: 600, tpot_p95_ms: 60 }, model: "Llama-3.1-70B-Instruct-FP8", simulated: true, block_size: 32,
+  slos: { ttft_p95_ms: 600, tpot_p95_ms: 60 }, model: "Llama-3.1-70B-Instruct-FP8", models: [{ name: "Llama-3.1-70B-Instruct-FP8", mode: "kv", workers: 3 }], simulated: true, block_size: 32,
   router: { mode: "kv", modes: ["kv", "round-robin", "kv-blocks"], overlap_score_weight: null, router_temperature: null },
   requests: { in_flight: 60, queued: 0 }, workers: [aWorker(0), aWorker(1), aWorker(2)], last_decision: aDecision({}), gpu: { kind: "process" },
   baseline: { state: "ready", run_id: "virtual-3fa9c1d2" }, load: aSnapshot(), ...change,

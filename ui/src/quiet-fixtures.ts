@@ -34,7 +34,7 @@ export const aState = (change: Partial<State> = {}): State => aBusyState({
 export const cell = (mode: string, ttft: number, tpot: number): BaselineCell => ({
   mode, requests: 500, errors: 0, ttft_ms: { p50: ttft / 4, p95: ttft, p99: ttft }, tpot_ms: { p50: tpot, p95: tpot, p99: tpot },
   itl_ms: { p50: tpot, p95: tpot, p99: tpot }, e2e_ms: { p50: 10_000, p95: 20_000, p99: 30_000 }, rps: 3, tops: 2000, kv_hit_pct: 90,
-  turns: [{ turn: 1, ttft_ms_p50: 200, ttft_ms_p95: 300, samples: 9, cached_pct: 0 }, { turn: 2, ttft_ms_p50: null, ttft_ms_p95: null, samples: 0, cached_pct: null }], verdicts: {},
+  turns: [{ turn: 1, ttft_ms_p50: 200, ttft_ms_p95: 300, samples: 9, cached_pct: 0 }, { turn: 5, ttft_ms_p50: null, ttft_ms_p95: null, samples: 0, cached_pct: null }], verdicts: {},
 });
 
 /** Round robin misses at 80; KV-aware loses there. */

@@ -199,6 +199,11 @@ export type HistoryPoint = {
 
 export type LastFailure = { failure: Failure, ago_s: number, };
 
+/** One model that is served, and how its requests are routed. */
+export type ModelState = { name: string,
+  /** Its router's mode. */
+  mode: string, workers: number, };
+
 /** What requests felt that were routed under one mode. */
 export type ModeFigures = { mode: string,
   /** Turns that had an answer, in order. */
@@ -346,7 +351,11 @@ export type State = { version: string, title: string, subtitle: string,
   /** The server's clock, since the Unix epoch. */
   at_ms: number, control: Control, slos: Slos, baseline: BaselineStatus,
   /** `null` where no load generator runs. */
-  load: Snapshot | null, model: string,
+  load: Snapshot | null,
+  /** The one whose router is shown. */
+  model: string,
+  /** All models. */
+  models: Array<ModelState>,
   /** Some figures come from a simulation, and whatever shows them says so. */
   simulated: boolean,
   /** Tokens in a KV block. */
@@ -438,6 +447,10 @@ export type WorkerInFlight = { worker: number, in_flight: number, };
 
 /** One worker. */
 export type WorkerState = { id: number, name: string,
+  /** What it serves; `null` where that is not told. */
+  model: string | null,
+  /** Why its GPU and its cache are not known; `null` if they are. */
+  unknown: string | null,
   /** The simulator's profile or the engine's name. */
   engine: string, simulated: boolean,
   /** It takes no new requests and will leave. */

@@ -12,7 +12,7 @@ describe("a baseline", () => {
     expect(matchLevel(null, 60)).toBeNull();
     expect(matchLevel(baseline, null)).toBeNull();
     expect(describeBaseline(baseline, { level: baseline.levels[0] ?? { concurrency: 0, cells: [] }, exact: true })).toBe(
-      "Baseline: round robin at 60 conversations (run virtual-1, seed 42, simulated, virtual-time sweep).",
+      "Baseline: round robin at 60 conversations, simulated in virtual time before.",
     );
     expect(describeBaseline(baseline, { level: baseline.levels[1] ?? { concurrency: 0, cells: [] }, exact: false })).toContain("nearest level 80, not exact");
   });
@@ -27,10 +27,10 @@ describe("a baseline", () => {
   });
 
   it("tells differences as people say them", () => {
-    expect(difference(420, 100)).toEqual({ text: "4.2x faster", better: true });
+    expect(difference(420, 100)).toEqual({ text: "4.2× faster", better: true });
     expect(difference(100, 88)).toEqual({ text: "12 % faster", better: true });
     expect(difference(100, 112)).toEqual({ text: "12 % slower", better: false });
-    expect(difference(100, 300)).toEqual({ text: "3.0x slower", better: false });
+    expect(difference(100, 300)).toEqual({ text: "3.0× slower", better: false });
     expect(difference(100, 100.5)).toEqual({ text: "the same", better: null });
     expect(difference(null, 100)).toBeNull();
     expect(difference(100, null)).toBeNull();
@@ -41,7 +41,7 @@ describe("a baseline", () => {
     const slos = { ttft_p95_ms: 600, tpot_p95_ms: 60 };
     expect(capacity(aBaseline(), "kv", slos)).toBe(60);
     expect(capacity(aBaseline(), "round-robin", slos)).toBeNull();
-    expect(losses(aBaseline())).toEqual({ ttft: [80], tpot: [] });
+    expect(losses(aBaseline(), "kv")).toEqual({ ttft: [80], tpot: [] });
   });
 
   it("has a reason when it does not exist", () => {

@@ -28,10 +28,13 @@ describe("the block map", () => {
   });
 });
 
-it("stays with a conversation until it is over", () => {
-  const active = [{ id: "new", turns_answered: 0 }, { id: "b", turns_answered: 1 }, { id: "a", turns_answered: 3 }];
-  expect(followed("a", active)).toBe("a");
-  expect(followed("gone", active)).toBe("b");
-  expect(followed(null, active)).toBe("b");
+it("takes a conversation with several turns, and stays until it is over", () => {
+  const active = [{ id: "new", turns_answered: 0 }, { id: "b", turns_answered: 1 }, { id: "a", turns_answered: 3 }, { id: "c", turns_answered: 2 }];
+  expect(followed(null, active)).toBe("a");
+  expect(followed("c", active)).toBe("c");
+  expect(followed("b", active)).toBe("a");
+  expect(followed("gone", active)).toBe("a");
+  expect(followed("b", active.slice(0, 2))).toBe("b");
+  expect(followed(null, active.slice(0, 2))).toBe("b");
   expect(followed("gone", [])).toBe("gone");
 });

@@ -43,11 +43,16 @@ export function cellPath(cells: ReadonlyArray<Cell>, kind: Cell, height: number)
 
 export const mapWidth = (cells: number): number => Math.max(1, cells) * STEP;
 
+/** Answered turns from which growth is seen. */
+const GROWN = 2;
+
 /**
- * Whose blocks to show when nobody chose: stays with one conversation until it is over, so that
- * its growth is seen, then takes the newest that has an answered turn.
+ * Whose blocks to show when nobody chose: the newest with several answered turns, so that it is seen
+ * what a history does, and then until it is over. With fewer, it gives way to one that has them.
  */
 export function followed<T extends { id: string; turns_answered: number }>(current: string | null, active: ReadonlyArray<T>): string | null {
-  if (current !== null && active.some((conversation) => conversation.id === current)) return current;
-  return active.find((conversation) => conversation.turns_answered > 0)?.id ?? current;
+  const kept = active.find((conversation) => conversation.id === current);
+  if (kept && kept.turns_answered >= GROWN) return current;
+  const grown = active.find((conversation) => conversation.turns_answered >= GROWN);
+  return (grown ?? kept ?? active.find((conversation) => conversation.turns_answered > 0))?.id ?? current;
 }

@@ -83,7 +83,7 @@ function drawOverlay(plot: uPlot, overlay: Overlay, colour: (of: string) => stri
     ctx.setLineDash([7 * ratio, 4 * ratio]);
     stroke(ctx, bbox.left, y, bbox.left + bbox.width, y);
     ctx.textAlign = "left";
-    haloed(ctx, overlay.objective.label, bbox.left + 4 * ratio, y - 2 * ratio, colour("var(--surface)"), ratio);
+    boxed(ctx, overlay.objective.label, bbox.left + 4 * ratio, y - 2 * ratio, colour("var(--surface)"), ratio);
   }
   ctx.setLineDash([2 * ratio, 3 * ratio]);
   const rowHeight = 1.35 * Number.parseFloat(ctx.font);
@@ -112,6 +112,17 @@ function haloed(ctx: CanvasRenderingContext2D, text: string, x: number, y: numbe
   ctx.strokeText(text, x, y);
   ctx.fillText(text, x, y);
   ctx.restore();
+}
+
+/** In front of a line that runs through it. */
+function boxed(ctx: CanvasRenderingContext2D, text: string, x: number, y: number, surface: string, ratio: number): void {
+  const height = 1.1 * Number.parseFloat(ctx.font);
+  ctx.save();
+  ctx.globalAlpha = 0.85;
+  ctx.fillStyle = surface;
+  ctx.fillRect(x - 2 * ratio, y - height, ctx.measureText(text).width + 4 * ratio, height);
+  ctx.restore();
+  haloed(ctx, text, x, y, surface, ratio);
 }
 
 function stroke(ctx: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {

@@ -1,12 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { matchLevel } from "./baseline";
+import type { Change } from "./disturbance";
 import { resolveColour, timeRange, valueRange } from "./chart";
-import { allFine, caveats, steady } from "./comparable";
 import { failureKinds, failureNotice } from "./failure";
-import { gpuSummary, heat, memoryPercent } from "./hardware";
+import { gibibytes } from "./format";
+import { gpuSummary, memoryPercent, room, work } from "./hardware";
 import { kpis } from "./kpi";
-import { aBaseline, aState, figures, load, point, windowFigures, worker } from "../quiet-fixtures";
-import { inWords, ticks, turnLines } from "./turns";
+import { aBaseline, aState, cell, load, point, windowFigures, worker } from "../quiet-fixtures";
+import { inWords, manyLevels, ticks, turnLines } from "./turns";
 
 const values = (state: Parameters<typeof kpis>[0]) => kpis(state).map((kpi) => kpi.value);
 
@@ -23,6 +24,7 @@ describe("key figures", () => {
     ended.totals = { ...ended.totals, requests: 1789, failures: 4, failures_by_kind: { timeout: 3, connect: 1 } };
     expect(values(aState({ load: ended }))).toEqual(["3.05", "1,789", "2,581", "93.1 %", "0", "4"]);
     expect(kpis(aState({ load: ended }))[5]).toMatchObject({ alarm: true, detail: "3 timeout, 1 no connection" });
+    expect(kpis(aState(), cell("round-robin", 655, 48)).map((kpi) => kpi.beside)).toEqual(["3.00", "", "2,000", "90.0 %", "", ""]);
   });
 });
 
@@ -42,32 +44,6 @@ describe("failures", () => {
   });
 });
 
-describe("caveats", () => {
-  it("are none for a full and steady window", () => {
-    expect(caveats(aState(), [point(990_000), point(1_000_000)], null, aBaseline())).toEqual([]);
-    expect(caveats(aState({ load: null }), [], null, null)).toEqual([]);
-    expect(allFine(aState(), { concurrency: 60, before: null, sinceMs: 990_000 })).toBe("The window is full.");
-    expect(allFine(aState(), { concurrency: 60, before: null, sinceMs: 900_000 })).toContain("neither mode nor load changed");
-  });
-
-  it("name what is not comparable", () => {
-    expect(caveats(aState({ load: load({ running_s: 23.7 }) }), [], null, null)).toEqual(["The window is filling: 23 of 60 s."]);
-    expect(caveats(aState(), [point(960_000, { mode: "round-robin" }), point(1_000_000)], null, null)).toEqual(["The window still holds requests routed by Round robin."]);
-    const first = steady(null, aState({ at_ms: 900_000, load: load({ settings: { ...load().settings, concurrency: 80 } }) }));
-    const changed = steady(first, aState({ at_ms: 988_000 }));
-    expect(caveats(aState(), [], changed, { ...aBaseline(), workers: 5 })).toEqual([
-      "The window still holds requests at 80 conversations (changed 12 s ago).",
-      "The baseline ran on 5 workers, live are 2.",
-    ]);
-    expect(steady(changed, aState())).toBe(changed);
-    const open = load({ settings: { ...load().settings, arrivals_per_second: 1.5 }, window: windowFigures({ ttft_ms: figures(40, 50, 12) }) });
-    expect(caveats(aState({ load: open }), [], null, null)).toEqual([
-      "Few requests so far: p95 is based on 12.",
-      "Live conversations arrive at their own pace; the baseline keeps up a fixed number.",
-    ]);
-  });
-});
-
 describe("TTFT by turn", () => {
   it("has what was measured, then the baseline at its level", () => {
     const lines = turnLines([{ mode: "kv", turns: [{ turn: 1, ttft_ms_p50: 190, ttft_ms_p95: 700, samples: 5, cached_pct: 0 }] }], matchLevel(aBaseline(), 60), "p95");
@@ -76,6 +52,19 @@ describe("TTFT by turn", () => {
     expect(turnLines([], null, "p50")).toEqual([]);
     expect(ticks(390)).toEqual([0, 100, 200, 300, 400]);
     expect(ticks(9).length).toBeLessThan(7);
+  });
+
+  it("has no baseline beside it after load changed, for it holds everything since the start", () => {
+    const state = aState({ load: load({ running_s: 400 }) });
+    const scene = (points: Parameters<typeof manyLevels>[0]["points"], change: Change | null = null) => ({ state, points, baseline: aBaseline(), watch: change && { level: 60, settings: "", phase: "running" as const, change } });
+    const seconds = (from: number, to: number, conversations: number) => Array.from({ length: to - from }, (_, index) => point(state.at_ms - 1000 * (to - index), { conversations }));
+    expect(manyLevels(scene([]))).toBe(false);
+    // A minute to ramp up, then a level; before load was started there was another.
+    expect(manyLevels(scene([...seconds(300, 400, 120), ...seconds(0, 300, 60)]))).toBe(true);
+    expect(manyLevels(scene([...seconds(400, 700, 120), ...seconds(370, 400, 10), ...seconds(0, 370, 60)]))).toBe(false);
+    expect(manyLevels(scene([], { kind: "level", atMs: state.at_ms - 5000, words: "" }))).toBe(true);
+    expect(manyLevels(scene([], { kind: "level", atMs: state.at_ms - 500_000, words: "" }))).toBe(false);
+    expect(manyLevels(scene([], { kind: "resume", atMs: state.at_ms - 5000, words: "" }))).toBe(false);
   });
 });
 
@@ -91,8 +80,12 @@ describe("charts and hardware", () => {
     expect(resolveColour("#fff", getComputedStyle(document.documentElement))).toBe("#fff");
   });
 
-  it("say how hot a GPU is", () => {
-    expect([null, 0.29, 0.3, 0.7, 0.71].map(heat)).toEqual(["unknown", "calm", "busy", "busy", "hot"]);
+  it("say whether an engine works and has room, and never more memory than was sold", () => {
+    expect([null, 0, 0.05, 0.99].map(work)).toEqual(["unknown", "idle", "working", "working"]);
+    const rooms = [[20, 0], [57, 0], [58, 3], [64, 0], [64, 2]].map(([running = 0, waiting = 0]) => room({ running, waiting, slots: 64 }));
+    expect(rooms).toEqual(["free", "free", "nearly", "nearly", "full"]);
+    expect(room({ running: 3, waiting: 1, slots: 0 })).toBe("free");
+    expect([150.7e9, 85_520e6, null].map(gibibytes)).toEqual(["140 GiB", "79 GiB", "—"]);
     expect(memoryPercent(worker(0))).toBe(80);
     expect(memoryPercent(worker(0, { memory_used_bytes: null }))).toBeNull();
     expect(gpuSummary([worker(0), worker(1)])).toBe("2 × NVIDIA H200");

@@ -39,6 +39,7 @@ export function clock(unixMs: number): string {
   return new Date(unixMs).toLocaleTimeString("en-GB");
 }
 
-export function gigabytes(bytes: Maybe): string {
-  return bytes === null || bytes === undefined ? DASH : `${number(bytes / 1e9)} GB`;
+/** Memory, in the unit in which cards are sold and tools report it: a card of 141 GB has 140 GiB to use. */
+export function gibibytes(bytes: Maybe): string {
+  return bytes === null || bytes === undefined ? DASH : `${number(Math.floor(bytes / 2 ** 30))} GiB`;
 }

@@ -7,7 +7,7 @@ describe("a turn's timeline", () => {
     const line = timeline(aRecord({ e2e_ms: 1000, server_timing: { prefill_wait_time_ms: 20, prefill_time_ms: 180 } }));
     expect(line).toEqual({
       totalMs: 1000,
-      parts: [{ phase: "queue", ms: 20 }, { phase: "prefill", ms: 180 }, { phase: "decode", ms: 800 }],
+      parts: [{ phase: "intake", ms: 20 }, { phase: "prefill", ms: 180 }, { phase: "decode", ms: 800 }],
     });
   });
 

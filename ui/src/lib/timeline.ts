@@ -1,18 +1,26 @@
 /**
- * Where the time of a turn went: queue, prefill, decode. From the server's own timing where it
+ * Where the time of a turn went: intake, prefill, decode. Intake is what an engine needs until it
+ * computes: its own handling of a request, and a wait only where its batch is full. From the server's own timing where it
  * gives one; else the client's view, which only knows "until the first token" and "after it".
  */
 import type { RequestRecord, Turn } from "../api/types";
 
-export type Phase = "queue" | "prefill" | "first" | "decode";
+export type Phase = "intake" | "prefill" | "first" | "decode";
 export type Part = { phase: Phase; ms: number };
 export type Timeline = { parts: Part[]; totalMs: number };
 
 export const PHASE_LABEL: Record<Phase, string> = {
-  queue: "queue",
+  intake: "intake",
   prefill: "prefill",
   first: "to first token",
   decode: "decode",
+};
+
+export const PHASE_HINT: Record<Phase, string> = {
+  intake: "Until the engine computed: what it needs to take a request in, and a wait only where its batch was full",
+  prefill: "The part of the prompt that was not cached, computed",
+  first: "From sending to the first token, as the client saw it",
+  decode: "The answer, token by token",
 };
 
 /** `null` for a request that has no end-to-end latency. */
@@ -22,14 +30,14 @@ export function timeline(record: RequestRecord | null): Timeline | null {
   const wait = record.server_timing?.prefill_wait_time_ms;
   const prefill = record.server_timing?.prefill_time_ms;
   if (typeof wait === "number" && typeof prefill === "number") {
-    const queued = Math.min(wait, total);
-    const computed = Math.min(prefill, total - queued);
+    const intake = Math.min(wait, total);
+    const computed = Math.min(prefill, total - intake);
     return {
       totalMs: total,
       parts: [
-        { phase: "queue", ms: queued },
+        { phase: "intake", ms: intake },
         { phase: "prefill", ms: computed },
-        { phase: "decode", ms: total - queued - computed },
+        { phase: "decode", ms: total - intake - computed },
       ],
     };
   }
@@ -53,7 +61,7 @@ export type Segment = Part & {
   widened: boolean;
 };
 
-/** Queues that took no time are left out. */
+/** What took no time is left out. */
 export function segments(line: Timeline, scaleMs: number): Segment[] {
   if (scaleMs <= 0) return [];
   return line.parts

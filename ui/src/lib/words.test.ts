@@ -1,9 +1,12 @@
 import { expect, it } from "vitest";
-import { paragraphs, splitMark } from "./words";
+import { passages, splitMark } from "./words";
 
-it("splits paragraphs on blank lines", () => {
-  expect(paragraphs("one\ntwo\n\n \nthree\n")).toEqual(["one\ntwo", "three"]);
-  expect(paragraphs("")).toEqual([]);
+it("splits paragraphs on blank lines, and headings off them", () => {
+  const said = (text: string) => passages(text).map((each) => (each.heading ? `<${each.text}>` : each.text));
+  expect(said("one\ntwo\n\n \nthree\n")).toEqual(["one\ntwo", "three"]);
+  expect(said("# Time and Order\n\nClocks\n## Why #\ndisagree")).toEqual(["<Time and Order>", "Clocks", "<Why>", "disagree"]);
+  expect(said("#1 is no heading, nor is C#")).toEqual(["#1 is no heading, nor is C#"]);
+  expect(said("")).toEqual([]);
 });
 
 it("takes the mark off a simulated answer", () => {

@@ -1,11 +1,29 @@
 /** Text of a conversation, made ready to be read. */
 
-/** Paragraphs are separated by blank lines. */
-export function paragraphs(text: string): string[] {
-  return text
-    .split(/\n\s*\n/)
-    .map((part) => part.trim())
-    .filter((part) => part !== "");
+export type Passage = { heading: boolean; text: string };
+
+/** Paragraphs are separated by blank lines; a line that Markdown marks with `#` is a heading of its own. */
+export function passages(text: string): Passage[] {
+  const found: Passage[] = [];
+  for (const part of text.split(/\n\s*\n/)) {
+    let lines: string[] = [];
+    const close = () => {
+      const said = lines.join("\n").trim();
+      if (said !== "") found.push({ heading: false, text: said });
+      lines = [];
+    };
+    for (const line of part.split("\n")) {
+      const title = /^\s{0,3}#{1,6}\s+(.*?)[\s#]*$/.exec(line)?.[1];
+      if (title === undefined) {
+        lines.push(line);
+        continue;
+      }
+      close();
+      if (title !== "") found.push({ heading: true, text: title });
+    }
+    close();
+  }
+  return found;
 }
 
 export const SIMULATED_MARK = "[simulated]";

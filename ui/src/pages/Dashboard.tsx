@@ -5,14 +5,16 @@ import { useHistory } from "../api/history";
 import { useFeed } from "../api/live";
 import { BenchmarkTable } from "../components/dashboard/BenchmarkTable";
 import { Choice } from "../components/dashboard/Choice";
+import { Headline } from "../components/dashboard/Headline";
 import { Infrastructure } from "../components/dashboard/Infrastructure";
 import { KpiCards } from "../components/dashboard/KpiCards";
 import { LivePanel } from "../components/dashboard/LivePanel";
 import { TimeCharts } from "../components/dashboard/TimeCharts";
 import { TurnChart } from "../components/dashboard/TurnChart";
+import { useScene } from "../components/dashboard/useScene";
 import { liveMatch } from "../lib/baseline";
 import { useSearch } from "../lib/search";
-import { turnLines } from "../lib/turns";
+import { manyLevels, turnLines } from "../lib/turns";
 import "./Dashboard.css";
 
 export function Dashboard() {
@@ -21,14 +23,17 @@ export function Dashboard() {
   const fetched = useBaseline(state?.baseline);
   const [minutes, setMinutes] = useSearch("minutes", ["5", "15"]);
   const [percentile, setPercentile] = useSearch("turn", ["p50", "p95"]);
+  const scene = useScene(state, points, fetched.baseline);
   const load = state?.load ?? null;
-  const match = useMemo(() => liveMatch(fetched.baseline, load), [fetched.baseline, load]);
+  const mixed = scene !== null && manyLevels(scene);
+  const match = useMemo(() => (mixed ? null : liveMatch(fetched.baseline, load)), [fetched.baseline, load, mixed]);
   const lines = useMemo(() => turnLines(load?.by_mode ?? [], match, percentile), [load, match, percentile]);
-  if (!state) return <section className="panel muted">{connection === "down" ? "The server is unreachable. Reconnecting…" : "Waiting for the first values."}</section>;
+  if (!state || !scene) return <section className="panel muted">{connection === "down" ? "The server is unreachable. Reconnecting…" : "Waiting for the first values."}</section>;
   return (
     <>
-      <LivePanel connection={connection} state={state} points={points} fetched={fetched} />
-      <KpiCards state={state} />
+      <Headline scene={scene} />
+      <LivePanel connection={connection} scene={scene} fetched={fetched} />
+      <KpiCards scene={scene} />
       <div className="charts">
         <section className="panel" aria-labelledby="time-title">
           <header>
@@ -46,7 +51,9 @@ export function Dashboard() {
           </header>
           <TurnChart lines={lines} percentile={percentile} />
           <p className="muted small">
-            Solid: live, since load was last started.{match && ` Dashed: the baseline at ${match.exact ? "" : "the nearest level, "}${match.level.concurrency} conversations.`} A follow-up whose history is cached skips most of the work before its
+            Solid: live, since load was last started.
+            {match && ` Dashed: the baseline at ${match.exact ? "" : "the nearest level, "}${match.level.concurrency} conversations.`}
+            {mixed && " Load changed since then, so no baseline is drawn beside it: Stop and Start begin anew."} A follow-up whose history is cached skips most of the work before its
             first token.
           </p>
         </section>

@@ -1,19 +1,20 @@
 /** What the system does, with the figures of this moment and one honest sentence each. */
-import { api } from "../api/client";
+import { useBaseline } from "../api/baseline";
 import { useLive } from "../api/live";
 import type { Baseline, BaselineStatus, State } from "../api/types";
 import { CopyButton } from "../components/CopyButton";
 import { DraftPositions } from "../components/DraftPositions";
 import { FeatureCard, type Figure } from "../components/FeatureCard";
 import { Notice } from "../components/Notice";
+import { Questions } from "../components/Questions";
 import { apiBase } from "../lib/address";
 import { ms, number, percent } from "../lib/format";
 import { isElsewhere, looksAtCaches, modeName } from "../lib/mode";
-import { usePoll } from "../lib/poll";
 import { settingsWords, speculation, sums } from "../lib/totals";
 
 export function Features() {
   const state = useLive();
+  const fetched = useBaseline(state?.baseline);
   if (!state) return <Notice>Waiting for the server…</Notice>;
   const elsewhere = isElsewhere(state.router);
   return (
@@ -25,9 +26,10 @@ export function Features() {
       <div className="features">
         {!elsewhere && <Serving state={state} />}
         <Reaching state={state} />
-        <Laboratory status={state.baseline} />
+        <Laboratory status={state.baseline} baseline={fetched.baseline} />
         <Load state={state} />
       </div>
+      <Questions state={state} baseline={fetched.baseline} />
     </>
   );
 }
@@ -70,7 +72,7 @@ function Serving({ state }: { state: State }) {
       <FeatureCard
         title="Chunked prefill"
         figures={[
-          { label: "waiting in engines", value: number(total.waiting) },
+          { label: "not yet in a batch", value: number(total.waiting) },
           { label: "ITL p95, 60 s", value: ms(window?.itl_ms.p95) },
         ]}
         words="A step has a budget of tokens: running answers come first, prompts fill the rest, and what does not fit continues in the next step. A long prompt slows answers down but does not stop them."
@@ -122,14 +124,12 @@ function Reaching({ state }: { state: State }) {
   );
 }
 
-function Laboratory({ status }: { status: BaselineStatus }) {
-  const ready = status.state === "ready" ? status.run_id : null;
-  const { value } = usePoll((signal) => (ready === null ? Promise.resolve(null) : api.baseline(signal)), `baseline/${ready}`, null);
+function Laboratory({ status, baseline }: { status: BaselineStatus; baseline: Baseline | null }) {
   return (
     <FeatureCard
       title="Virtual-time laboratory"
       mark="simulated"
-      figures={laboratoryFigures(status, value)}
+      figures={laboratoryFigures(status, baseline)}
       words="The same router, scheduler and block pool, driven by a clock that jumps from event to event: hours of load in seconds, with equal results for equal seeds. It computes the baseline on the dashboard."
     />
   );

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { LiveProvider } from "../api/live";
 import type { State } from "../api/types";
 import { aConversation, aDecision, aState, aStore, aWorker } from "../fixtures";
+import { aBaseline } from "../quiet-fixtures";
 import { Architecture } from "./Architecture";
 import { ConversationDetail } from "./ConversationDetail";
 import { Conversations } from "./Conversations";
@@ -21,7 +22,7 @@ beforeEach(() => {
     "api/conversations": { conversations: [summary, { ...summary, id: "c-2", status: "error", title: "Another" }], total: 312 },
     "api/conversations/c-1": aConversation(),
     decisions: { decisions: [aDecision({}), aDecision({ number: 59, winner: 1, reason: "next in the cycle", mode: "round-robin", candidates: [] })] },
-    "api/baseline": { levels: [] },
+    "api/baseline": aBaseline(),
   };
   vi.stubGlobal("fetch", async (path: string) => {
     asked.push(path);

@@ -1,7 +1,7 @@
 /** What user or assistant said. Long messages are folded to some lines. */
 import { useId, useState } from "react";
 import { number } from "../../lib/format";
-import { FOLD_ABOVE_CHARACTERS, paragraphs, splitMark } from "../../lib/words";
+import { FOLD_ABOVE_CHARACTERS, passages, splitMark } from "../../lib/words";
 import "./Bubble.css";
 
 type Props = { who: "User" | "Assistant"; text: string; /** Of the message, where known. */ tokens: number | null };
@@ -18,10 +18,10 @@ export function Bubble({ who, text, tokens }: Props) {
         {who} {said.simulated && <span className="badge simulated">simulated</span>}
       </div>
       <div id={id} className={foldable && !open ? "text folded" : "text"}>
-        {paragraphs(said.text).map((paragraph, index) => (
+        {passages(said.text).map(({ heading, text: words }, index) => (
           // A message does not change once it is shown.
           // oxlint-disable-next-line react/no-array-index-key
-          <p key={index}>{paragraph}</p>
+          <p key={index} className={heading ? "heading" : undefined}>{words}</p>
         ))}
       </div>
       {foldable && (

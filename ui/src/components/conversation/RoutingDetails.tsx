@@ -2,6 +2,7 @@
 import type { Routing } from "../../api/types";
 import { DASH, ms, number } from "../../lib/format";
 import { modeName } from "../../lib/mode";
+import { plainReason } from "../../lib/reason";
 import { workerNumber } from "../../lib/timeline";
 import { Scroll } from "../Scroll";
 import { WorkerName } from "../WorkerName";
@@ -11,11 +12,11 @@ export function RoutingDetails({ routing, worker }: { routing: Routing; worker: 
   return (
     <details className="routing">
       <summary>
-        <span className="mode">{modeName(routing.mode)}</span> <span className="reason">{routing.reason}</span>
+        <span className="mode">{modeName(routing.mode)}</span> <span className="reason">{plainReason(routing, chosen)}</span>
       </summary>
       <p className="muted small">
         {routing.queued_ms >= 0.05 ? `Waited ${ms(routing.queued_ms)} for a slot. ` : "Did not wait for a slot. "}
-        First token expected after {ms(routing.predicted_ttft_ms)}.
+        First token expected after {ms(routing.predicted_ttft_ms)}. In the router's own terms: {routing.reason}.
       </p>
       <Scroll label="Workers that the router looked at">
         <table>
@@ -24,7 +25,9 @@ export function RoutingDetails({ routing, worker }: { routing: Routing; worker: 
               <th scope="col">Worker</th>
               <th scope="col" className="number">Cached blocks</th>
               <th scope="col" className="number">In flight</th>
-              <th scope="col" className="number">Cost{routing.mode === "kv" && ", ms"}</th>
+              <th scope="col" className="number" title={routing.mode === "kv" ? "Expected time of this request and what it costs the others there" : undefined}>
+                Cost{routing.mode === "kv" && ", ms"}
+              </th>
               <th scope="col">
                 <span className="visually-hidden">Chosen</span>
               </th>

@@ -1,7 +1,7 @@
-/** Queue, prefill and decode of one turn, on the scale of the longest turn of its conversation. */
+/** Intake, prefill and decode of one turn, on the scale of the longest turn of its conversation. */
 import type { RequestRecord } from "../../api/types";
 import { ms, seconds } from "../../lib/format";
-import { PHASE_LABEL, type Part, segments, timeline } from "../../lib/timeline";
+import { PHASE_HINT, PHASE_LABEL, type Part, segments, timeline } from "../../lib/timeline";
 import "./TurnTimeline.css";
 
 const figure = (part: Part) => (part.ms < 1000 ? ms(part.ms) : seconds(part.ms));
@@ -20,7 +20,7 @@ export function TurnTimeline({ record, scaleMs }: { record: RequestRecord; scale
       </div>
       <p className="legend small">
         {line.parts.map((part) => (
-          <span key={part.phase}>
+          <span key={part.phase} title={PHASE_HINT[part.phase]}>
             <span className={`key ${part.phase}`} aria-hidden="true" />
             {PHASE_LABEL[part.phase]} <b>{figure(part)}</b>
           </span>

@@ -1,119 +1,138 @@
-/** All levels of the baseline: the whole curve, with the levels where KV-aware routing loses. */
+/** All levels of a sweep: the whole curve, with the levels where the other mode loses. */
 import type { FetchedBaseline } from "../../api/baseline";
-import type { Baseline, BaselineCell, BaselineLevel, Slos, State } from "../../api/types";
-import { capacity, cellOf, certainty, isJudged, KV, liveMatch, losses, RR, undecided, whyNone } from "../../lib/baseline";
-import { DASH, duration, number } from "../../lib/format";
-import { improvement, standing } from "../../lib/slo";
+import type { BaselineCell, BaselineLevel, Slos, State } from "../../api/types";
+import { cellOf, KV, liveMatch, origin, RR, whyNone } from "../../lib/baseline";
+import { DASH, number } from "../../lib/format";
+import { type Group, groupsOf, isUnsure, rivals, verdict } from "../../lib/levels";
+import { modeName } from "../../lib/mode";
+import { PUBLISHED } from "../../lib/published";
+import { useSearch } from "../../lib/search";
+import { standing } from "../../lib/slo";
+import { more100 } from "../../lib/verdict";
+import { Choice } from "./Choice";
 import { Held } from "./Held";
+
+const OTHERS = "published";
+const LEGEND = "A positive gain is better; n.s.: not significant. Green is within the objective, amber within its last tenth, red misses it.";
 
 export function BenchmarkTable({ state, fetched }: { state: State; fetched: FetchedBaseline }) {
   const { baseline, error } = fetched;
+  const swept = baseline ? rivals(baseline.levels) : [];
+  const modes = swept.length > 0 ? swept : [KV];
+  const usual = modes.includes(KV) ? KV : (modes[0] ?? KV);
+  const [chosen, choose] = useSearch("against", [usual, ...modes.filter((mode) => mode !== usual), OTHERS]);
+  const choices = Object.fromEntries([usual, ...modes, OTHERS].map((mode) => [mode, mode === OTHERS ? "Published" : modeName(mode)]));
+  const current = liveMatch(baseline, state.load);
+  const here = (concurrency: number) => current?.exact === true && current.level.concurrency === concurrency;
+  const isOthers = chosen === OTHERS;
   return (
     <section className="panel benchmark" aria-labelledby="benchmark-title">
       <header>
         <h2 id="benchmark-title">
-          Benchmark at every level {baseline?.simulated && <span className="badge simulated">simulated</span>}
+          Benchmark at every level {isOthers ? <span className="badge measured">measured and published by others</span> : baseline?.simulated && <span className="badge simulated">simulated</span>}
         </h2>
-        {baseline && <p className="muted small">{facts(baseline)}</p>}
+        <Choice label="Compared with round robin" name="against" value={chosen} choices={choices} onChoose={choose} />
       </header>
-      {baseline ? <Levels baseline={baseline} state={state} /> : <p className="muted">{error ?? whyNone(state.baseline) ?? "Loading the baseline."}</p>}
+      {isOthers && (
+        <>
+          <Levels levels={PUBLISHED.levels} mode={rivals(PUBLISHED.levels)[0] ?? KV} slos={state.slos} here={() => false} />
+          <p className="small muted">{PUBLISHED.about} How sure a difference is, they do not say. {LEGEND}</p>
+        </>
+      )}
+      {!isOthers && baseline && (
+        <>
+          <Levels levels={baseline.levels} mode={chosen} slos={state.slos} here={here} />
+          <p className="small muted">
+            {verdict(baseline, chosen, state.slos)} {LEGEND}
+          </p>
+          <details className="small muted origin">
+            <summary>How this was measured</summary>
+            <dl>
+              {origin(baseline).map(([name, value]) => (
+                <div key={name}>
+                  <dt>{name}</dt>
+                  <dd>{value}</dd>
+                </div>
+              ))}
+            </dl>
+          </details>
+        </>
+      )}
+      {!isOthers && !baseline && <p className="muted">{error ?? whyNone(state.baseline) ?? "Loading the baseline."}</p>}
     </section>
   );
 }
 
-const facts = (baseline: Baseline): string =>
-  [
-    `run ${baseline.run_id}`,
-    new Date(baseline.created_ms).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" }),
-    `seed ${baseline.seed}`,
-    `profile ${baseline.profile}`,
-    `workload ${baseline.workload}`,
-    `${baseline.workers} workers`,
-    `${duration(baseline.window_s)} measured after ${duration(baseline.warmup_s)} of warm-up${baseline.repeats > 1 ? `, ${baseline.repeats} times` : ""}`,
-  ].join(" · ");
+type LevelsProps = { levels: readonly BaselineLevel[]; mode: string; slos: Slos; here: (concurrency: number) => boolean };
 
-function Levels({ baseline, state }: { baseline: Baseline; state: State }) {
-  const { slos } = state;
-  const current = liveMatch(baseline, state.load);
+function Levels({ levels, mode, slos, here }: LevelsProps) {
+  const groups = groupsOf(levels);
   return (
-    <>
-      <div className="scroll" tabIndex={0} role="region" aria-label="Benchmark">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col" rowSpan={2}>Conversations</th>
-              <th scope="colgroup" colSpan={3} className="group">TTFT p95, ms</th>
-              <th scope="colgroup" colSpan={3} className="group">TPOT p95, ms</th>
-            </tr>
-            <tr>
-              {["TTFT", "TPOT"].flatMap((figure) =>
-                ["Round robin", "KV-aware", "Improvement"].map((column) => (
-                  <th key={`${figure} ${column}`} scope="col" className="number">{column}</th>
-                )),
-              )}
-            </tr>
-          </thead>
-          <tbody>
-            {baseline.levels.map((level) => (
-              <Level key={level.concurrency} level={level} slos={slos} current={current?.exact === true && current.level === level} />
+    <div className="scroll" tabIndex={0} role="region" aria-label="Benchmark">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col" rowSpan={2}>Conversations</th>
+            {groups.map((group) => (
+              <th key={group.title} scope="colgroup" colSpan={3} className="group">{group.title}</th>
             ))}
-          </tbody>
-        </table>
-      </div>
-      <p className="small muted">{verdict(baseline, slos)}</p>
-    </>
+          </tr>
+          <tr>
+            {groups.flatMap(({ title }) =>
+              ["RR", modeName(mode), "Gain"].map((column, index) => (
+                <th key={`${title} ${column}`} scope="col" className={index === 2 ? "number last" : "number"}>{column}</th>
+              )),
+            )}
+          </tr>
+        </thead>
+        <tbody>
+          {levels.map((level) => (
+            <Level key={level.concurrency} level={level} mode={mode} groups={groups} slos={slos} current={here(level.concurrency)} />
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }
 
-function Level({ level, slos, current }: { level: BaselineLevel; slos: Slos; current: boolean }) {
-  const [rr, kv] = [cellOf(level, RR), cellOf(level, KV)];
+function Level({ level, mode, groups, slos, current }: { level: BaselineLevel; mode: string; groups: Group[]; slos: Slos; current: boolean }) {
+  const [rr, ours] = [cellOf(level, RR), cellOf(level, mode)];
   return (
     <tr className={current ? "current" : ""} aria-current={current ? "true" : undefined}>
       <th scope="row">
         {level.concurrency} {current && <span className="badge">now</span>}
       </th>
-      <Objective value={rr?.ttft_ms.p95} objective={slos.ttft_p95_ms} cell={rr} />
-      <Objective value={kv?.ttft_ms.p95} objective={slos.ttft_p95_ms} cell={kv} />
-      <Improvement percent={improvement(rr?.ttft_ms.p95, kv?.ttft_ms.p95)} unsure={certainty(level, "ttft_ms") === "not-significant"} />
-      <Objective value={rr?.tpot_ms.p95} objective={slos.tpot_p95_ms} cell={rr} />
-      <Objective value={kv?.tpot_ms.p95} objective={slos.tpot_p95_ms} cell={kv} />
-      <Improvement percent={improvement(rr?.tpot_ms.p95, kv?.tpot_ms.p95)} unsure={certainty(level, "tpot_ms") === "not-significant"} />
+      {groups.flatMap((group) => [
+        <Figure key={`${group.title} rr`} group={group} cell={rr} slos={slos} />,
+        <Figure key={`${group.title} ours`} group={group} cell={ours} slos={slos} />,
+        <Gain key={`${group.title} gain`} group={group} rr={rr} ours={ours} unsure={isUnsure(level, mode, group)} />,
+      ])}
     </tr>
   );
 }
 
-function Objective({ value, objective, cell }: { value: number | null | undefined; objective: number; cell: BaselineCell | null }) {
-  const failed = cell && cell.errors > 0 ? `, ${number(cell.errors)} failed` : "";
+function Figure({ group, cell, slos }: { group: Group; cell: BaselineCell | null; slos: Slos }) {
+  const [value, objective] = [cell ? group.of(cell) : null, group.objective(slos)];
+  const requests = cell && cell.requests > 0 ? `, of ${number(cell.requests)} requests${cell.errors > 0 ? `, ${number(cell.errors)} failed` : ""}` : "";
   return (
     <td className="number">
-      <Held text={number(value, objective < 100 ? 1 : 0)} stands={standing(value, objective)} more={`, of ${number(cell?.requests)} requests${failed}`} />
+      <Held text={number(value, group.digits)} stands={objective === null ? "unknown" : standing(value, objective)} more={requests} />
     </td>
   );
 }
 
-function Improvement({ percent, unsure }: { percent: number | null; unsure: boolean }) {
-  if (percent === null) return <td className="number">{DASH}</td>;
-  const worse = percent < 0;
+/** In per cent of round robin's; shares, which are per cent themselves, in points. */
+function Gain({ group, rr, ours, unsure }: { group: Group; rr: BaselineCell | null; ours: BaselineCell | null; unsure: boolean }) {
+  const [before, now] = [rr ? group.of(rr) : null, ours ? group.of(ours) : null];
+  const points = group.title.endsWith("%");
+  const more = before === null || now === null ? null : points ? now - before : more100(before, now);
+  if (more === null) return <td className="number last">{DASH}</td>;
+  const gain = group.less ? -more : more;
+  const worse = gain < 0;
   return (
-    <td className={unsure ? "number" : worse ? "number gain worse" : "number gain"}>
-      {worse ? "−" : "+"}{number(Math.abs(percent), 1)} %{worse && <span className="visually-hidden">, worse</span>}
-      {unsure && <small className="muted"> not significant</small>}
+    <td className={`number last${unsure ? "" : worse ? " gain worse" : " gain"}`}>
+      {worse ? "−" : "+"}{number(Math.abs(gain), 1)}{points ? " pts" : " %"}{worse && <span className="visually-hidden">, worse</span>}
+      {unsure && <small className="muted" title="not significant"> n.s.<span className="visually-hidden">: not significant</span></small>}
     </td>
   );
-}
-
-/** What the table says, good and bad. */
-export function verdict(baseline: Baseline, slos: Slos): string {
-  const upTo = (mode: string) => {
-    const level = capacity(baseline, mode, slos);
-    return level === null ? "at no level" : `up to ${level} conversations`;
-  };
-  const where = ({ ttft, tpot }: { ttft: number[]; tpot: number[] }) =>
-    [ttft.length > 0 ? `TTFT at ${ttft.join(", ")}` : "", tpot.length > 0 ? `TPOT at ${tpot.join(", ")}` : ""].filter(Boolean).join("; ");
-  const [lost, even] = [where(losses(baseline)), where(undecided(baseline))];
-  const loses = isJudged(baseline) ? "loses" : "was slower";
-  const loss = lost && ` Here KV-aware routing ${loses}: ${lost}.`;
-  const runs = baseline.repeats === 1 ? "1 run" : `${baseline.repeats} runs`;
-  const chance = isJudged(baseline) ? even && ` Not significant: ${even}.` : ` Not enough runs to tell differences from chance: ${runs} of each level.`;
-  return `Both objectives are kept ${upTo(KV)} with KV-aware routing, ${upTo(RR)} with round robin.${loss}${chance} A positive improvement means KV-aware is faster. Green is within the objective, amber within its last tenth, red misses it.`;
 }

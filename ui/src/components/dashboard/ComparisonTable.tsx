@@ -1,99 +1,112 @@
 /** Live figures of the last minute beside the baseline's for round robin. */
-import type { BaselineCell, BaselineFigures, Figures, Slos, WindowFigures } from "../../api/types";
-import { difference } from "../../lib/baseline";
+import { rrOf, type Scene } from "../../lib/comparable";
+import { measuredUnder } from "../../lib/disturbance";
 import { DASH, ms, number, seconds } from "../../lib/format";
-import { standing } from "../../lib/slo";
+import { FIXED, type Judged, judged, judgedThroughput, type Latency, LIVE, liveStanding } from "../../lib/verdict";
+import type { Slos } from "../../api/types";
 import { Held } from "./Held";
 
 type Row = {
+  key: Latency;
   name: string;
   hint: string;
   format: (value: number | null | undefined) => string;
-  live: (window: WindowFigures) => Figures;
-  rr: (cell: BaselineCell) => BaselineFigures;
   objective: (slos: Slos) => number | null;
 };
 
 const ROWS: readonly Row[] = [
-  {
-    name: "TTFT",
-    hint: "Time to first token, from sending. A cached prompt shortens it.",
-    format: ms,
-    live: (window) => window.ttft_ms,
-    rr: (cell) => cell.ttft_ms,
-    objective: (slos) => slos.ttft_p95_ms,
-  },
-  {
-    name: "TPOT",
-    hint: "Time per output token after the first; one value per request.",
-    format: ms,
-    live: (window) => window.tpot_ms,
-    rr: (cell) => cell.tpot_ms,
-    objective: (slos) => slos.tpot_p95_ms,
-  },
-  {
-    name: "ITL",
-    hint: "Inter-token latency: gaps as the client sees them; one a token.",
-    format: ms,
-    live: (window) => window.itl_ms,
-    rr: (cell) => cell.itl_ms,
-    objective: () => null,
-  },
-  {
-    name: "Latency",
-    hint: "End to end, from sending to the last token.",
-    format: (value) => seconds(value, 2),
-    live: (window) => window.e2e_ms,
-    rr: (cell) => cell.e2e_ms,
-    objective: () => null,
-  },
+  { key: "ttft", name: "TTFT", hint: "Time to first token, from sending. A cached prompt shortens it.", format: ms, objective: (slos) => slos.ttft_p95_ms },
+  { key: "tpot", name: "TPOT", hint: "Time per output token after the first; one value per request.", format: ms, objective: (slos) => slos.tpot_p95_ms },
+  { key: "itl", name: "ITL", hint: "Inter-token latency: gaps as the client sees them; one a token.", format: ms, objective: () => null },
+  { key: "e2e", name: "Latency", hint: "End to end, from sending to the last token.", format: (value) => seconds(value, 2), objective: () => null },
 ];
 
-type Props = { liveName: string; window: WindowFigures | null; rr: BaselineCell | null; slos: Slos };
-
-export function ComparisonTable({ liveName, window, rr, slos }: Props) {
+export function ComparisonTable({ scene }: { scene: Scene }) {
+  const under = measuredUnder(scene.state, scene.points);
+  const fixed = scene.baseline ? (scene.baseline.simulated ? "simulated before" : "measured before") : "baseline";
   return (
     <div className="scroll" tabIndex={0} role="region" aria-label="Live figures and round robin">
       <table className="comparison">
         <thead>
           <tr>
             <th scope="col">Last minute</th>
-            <th scope="col" className="number">Live p50 <small>{liveName}</small></th>
-            <th scope="col" className="number rr">RR p50 <small>baseline</small></th>
-            <th scope="col" className="number">Live p95 <small>{liveName}</small></th>
-            <th scope="col" className="number rr">RR p95 <small>baseline</small></th>
-            <th scope="col" className="number">p95 against RR</th>
+            <th scope="col" className="number">Live p50 <small>{under}</small></th>
+            <th scope="col" className="number rr">RR p50 <small>{fixed}</small></th>
+            <th scope="col" className="number">Live p95 <small>{under}</small></th>
+            <th scope="col" className="number rr">RR p95 <small>{fixed}</small></th>
+            <th scope="col" className="number">Against RR <small>by p95</small></th>
             <th scope="col" className="number">Samples</th>
           </tr>
         </thead>
         <tbody>
           {ROWS.map((row) => (
-            <Compared key={row.name} row={row} figures={window ? row.live(window) : null} rr={rr ? row.rr(rr) : null} slos={slos} />
+            <Compared key={row.key} row={row} scene={scene} />
           ))}
+          <Throughput scene={scene} />
         </tbody>
       </table>
     </div>
   );
 }
 
-function Compared({ row, figures, rr, slos }: { row: Row; figures: Figures | null; rr: BaselineFigures | null; slos: Slos }) {
-  const objective = row.objective(slos);
-  const stands = objective === null ? "unknown" : standing(figures?.p95, objective);
-  const gain = difference(rr?.p95, figures?.p95);
+function Name({ name, hint }: { name: string; hint: string }) {
+  return (
+    <th scope="row">
+      <span className="name">{name}</span>
+      <small>{hint}</small>
+    </th>
+  );
+}
+
+function Compared({ row, scene }: { row: Row; scene: Scene }) {
+  const window = scene.state.load?.window;
+  const [figures, rr] = [window ? LIVE[row.key](window) : null, rrOf(scene)];
+  const fixed = rr ? FIXED[row.key](rr) : null;
+  const objective = row.objective(scene.state.slos);
   return (
     <tr>
-      <th scope="row">
-        <span className="name">{row.name}</span>
-        <small>{row.hint}</small>
-      </th>
+      <Name name={row.name} hint={row.hint} />
       <td className="number live">{row.format(figures?.p50)}</td>
-      <td className="number rr">{row.format(rr?.p50)}</td>
+      <td className="number rr">{row.format(fixed?.p50)}</td>
       <td className="number live">
-        <Held text={row.format(figures?.p95)} stands={stands} />
+        <Held text={row.format(figures?.p95)} stands={objective === null ? "unknown" : liveStanding(scene, row.key, objective)} />
       </td>
-      <td className="number rr">{row.format(rr?.p95)}</td>
-      <td className={`number gain ${gain?.better === false ? "worse" : gain?.better ? "better" : ""}`}>{gain?.text ?? DASH}</td>
+      <td className="number rr">{row.format(fixed?.p95)}</td>
+      <Against judged={judged(scene, row.key)} />
       <td className="number muted">{figures && figures.samples > 0 ? number(figures.samples) : DASH}</td>
     </tr>
+  );
+}
+
+/** A rate has no percentiles: its two figures stand where medians do. */
+function Throughput({ scene }: { scene: Scene }) {
+  const [window, rr] = [scene.state.load?.window, rrOf(scene)];
+  const known = window !== undefined && window.requests > 0;
+  return (
+    <tr>
+      <Name name="TOPS" hint="Output tokens per second, all workers together. More is better." />
+      <td className="number live">{known ? number(window.tops) : DASH}</td>
+      <td className="number rr">{number(rr?.tops)}</td>
+      <td className="number muted" aria-label="no percentile" />
+      <td className="number rr" aria-label="no percentile" />
+      <Against judged={judgedThroughput(scene)} />
+      <td className="number muted">{known ? number(window.requests) : DASH}</td>
+    </tr>
+  );
+}
+
+function Against({ judged: { verdict, doubt } }: { judged: Judged }) {
+  if (!verdict) {
+    return (
+      <td className="number gain none" title={doubt?.long}>
+        {doubt?.short ?? DASH}
+      </td>
+    );
+  }
+  return (
+    <td className={`number gain ${verdict.better === null ? "" : verdict.better ? "better" : "worse"}`}>
+      {verdict.text}
+      {verdict.of === "p50" && <small className="muted" title="Too few samples for a p95."> p50</small>}
+    </td>
   );
 }

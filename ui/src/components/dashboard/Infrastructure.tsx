@@ -1,17 +1,20 @@
-/** The workers: how busy their GPUs are and what their caches hold. */
+/** The workers: what their GPUs do, how full their batches are and what their caches hold. */
 import type { State, WorkerState } from "../../api/types";
-import { gigabytes, number, percent } from "../../lib/format";
-import { gpuSummary, heat, memoryPercent } from "../../lib/hardware";
-import { workerColour } from "../../lib/mode";
+import { DASH, gibibytes, number, percent } from "../../lib/format";
+import { gpuSummary, memoryPercent, room, work } from "../../lib/hardware";
+import { modeName, workerColour } from "../../lib/mode";
 
 export function Infrastructure({ state }: { state: State }) {
-  const { gpu, workers } = state;
+  const { gpu, workers, models } = state;
+  const several = models.length > 1;
   return (
     <section className="panel infrastructure" aria-labelledby="infrastructure-title">
       <header>
         <h2 id="infrastructure-title">Infrastructure</h2>
         <p className="muted small">
-          {gpuSummary(workers)} · {state.model}
+          {gpuSummary(workers)}
+          {gpuSummary(workers) !== "" && " · "}
+          {several ? models.map((model) => `${model.name} (${modeName(model.mode)}, ${workersOf(model.workers)})`).join(" · ") : state.model}
         </p>
       </header>
       {gpu.kind === "prometheus" && gpu.error !== null && (
@@ -19,7 +22,7 @@ export function Infrastructure({ state }: { state: State }) {
       )}
       <ul className="workers">
         {workers.map((worker) => (
-          <Worker key={worker.id} worker={worker} />
+          <Worker key={worker.id} worker={worker} several={several} />
         ))}
       </ul>
       {workers.length === 0 && <p className="muted">No worker is connected.</p>}
@@ -27,14 +30,19 @@ export function Infrastructure({ state }: { state: State }) {
   );
 }
 
-const WORDS = { calm: "calm", busy: "busy", hot: "hot", unknown: "unknown" } as const;
+const workersOf = (count: number): string => `${number(count)} ${count === 1 ? "worker" : "workers"}`;
 
-function Worker({ worker }: { worker: WorkerState }) {
+const WORK = { idle: "idle", working: "working", unknown: "" } as const;
+const ROOM = { free: { tone: "calm", word: "" }, nearly: { tone: "busy", word: "nearly full" }, full: { tone: "hot", word: "full, others wait" } } as const;
+
+function Worker({ worker, several }: { worker: WorkerState; several: boolean }) {
   const { cache, gpu } = worker;
+  const known = worker.unknown === null;
   const utilization = worker.utilization === null ? null : 100 * worker.utilization;
   const memory = memoryPercent(worker);
   const each = gpu.count > 1 ? `each of ${gpu.count} GPUs` : "GPU";
   const held = cache.active_blocks + cache.cached_blocks;
+  const { tone, word } = ROOM[room(worker)];
   return (
     <li className={worker.draining ? "worker draining" : "worker"} style={{ borderTopColor: workerColour(worker.id) }}>
       <h3>
@@ -42,19 +50,29 @@ function Worker({ worker }: { worker: WorkerState }) {
         {worker.draining && <span className="badge near" title="Takes no new requests.">draining</span>}
         {worker.simulated && <span className="badge simulated">simulated</span>}
       </h3>
-      <p className="muted small">{worker.engine}, {gpu.count} × {gpu.kind}</p>
-      <Meter label={`Utilisation, ${each}`} value={utilization} text={percent(utilization, 0)} tone={heat(worker.utilization)} word={WORDS[heat(worker.utilization)]} />
-      <Meter label={`Memory, ${each}`} value={memory} text={`${percent(memory, 0)} · ${gigabytes(worker.memory_used_bytes)} of ${gigabytes(gpu.memory_bytes)}`} tone="plain" word="" />
+      <p className="muted small">
+        {worker.engine}
+        {gpu.kind !== "" && `, ${gpu.count} × ${gpu.kind}`}
+        {several && worker.model !== null && <span className="served">serves {worker.model}</span>}
+      </p>
+      <Meter
+        label="In flight"
+        value={worker.slots > 0 ? (100 * worker.in_flight) / worker.slots : null}
+        text={worker.slots > 0 ? `${number(worker.in_flight)} of ${number(worker.slots)} slots` : number(worker.in_flight)}
+        tone={tone}
+        word={word}
+      />
+      <Meter label={`Utilisation, ${each}`} value={utilization} text={percent(utilization, 0)} tone="plain" word={WORK[work(worker.utilization)]} />
+      <Meter label={`Memory, ${each}`} value={memory} text={memory === null ? DASH : `${percent(memory, 0)} · ${gibibytes(worker.memory_used_bytes)} of ${gibibytes(gpu.memory_bytes)}`} tone="plain" word="" />
       <dl>
-        <dt>In flight</dt>
-        <dd>{number(worker.in_flight)} of {number(worker.slots)} slots</dd>
         <dt>Cache blocks</dt>
-        <dd title={`${number(cache.active_blocks)} used by running requests, ${number(cache.cached_blocks)} kept for later ones`}>
-          {number(held)} of {number(cache.total_blocks)}
+        <dd title={known ? `${number(cache.active_blocks)} used by running requests, ${number(cache.cached_blocks)} kept for later ones` : undefined}>
+          {known ? `${number(held)} of ${number(cache.total_blocks)}` : DASH}
         </dd>
         <dt>Cache hit since start</dt>
         <dd>{percent(cache.hit_pct)}</dd>
       </dl>
+      {worker.unknown !== null && <p className="muted small unknown">Not known: {worker.unknown}</p>}
     </li>
   );
 }

@@ -4,6 +4,7 @@ import type { Decision, RouterState } from "../../api/types";
 import { actualTtftMs, outcomeWords } from "../../lib/cost";
 import { DASH, ms, number } from "../../lib/format";
 import { modeName } from "../../lib/mode";
+import { plainReason } from "../../lib/reason";
 import { Notice } from "../Notice";
 import { WorkerName } from "../WorkerName";
 import { CostTable } from "./CostTable";
@@ -47,8 +48,7 @@ function One({ decision, router }: { decision: Decision; router: RouterState }) 
   return (
     <>
       <p className="verdict">
-        <b className="nums">#{number(decision.number)}</b> <span className="badge">{modeName(decision.mode)}</span> → <WorkerName worker={decision.winner} />
-        <span className="muted">: {decision.reason}</span>
+        <b className="nums">#{number(decision.number)}</b> <span className="badge">{modeName(decision.mode)}</span> {plainReason(decision, decision.winner)}
       </p>
       <CostTable decision={decision} router={router} />
       <dl className="outcome">
@@ -73,9 +73,12 @@ function One({ decision, router }: { decision: Decision; router: RouterState }) 
           <dd>{outcomeWords(decision)}</dd>
         </div>
       </dl>
+      <details className="muted small">
+        <summary>In the router's own terms</summary>
+        {decision.reason}
+      </details>
       {decision.forwarded && <p className="muted small">Sent to the engine's own server because of <code>{decision.forwarded}</code>.</p>}
       {decision.normalized && <p className="muted small">A line that changes with every request was removed from the head of the prompt.</p>}
-      {decision.hot_spread && <p className="muted small">A worker that holds much more of this prompt was not chosen: it was full, or it would have taken longer.</p>}
     </>
   );
 }

@@ -6,6 +6,12 @@ import "./HowItWorks.css";
 const cell = (x: number, y: number, kind: string, w = 18) => <rect key={`${x}/${y}`} className={kind} x={x} y={y} width={w} height="16" rx="3" />;
 const row = (y: number, held: number, total: number, x = 62) => Array.from({ length: total }, (_, index) => cell(x + index * 22, y, index < held ? "lit" : "dim"));
 
+/** What the last step goes by, in modes that look at caches; other modes are shown what they lack. */
+const PICK: Record<string, string> = {
+  kv: "In mode KV-aware it picks the worker with the least expected time.",
+  "kv-blocks": "In mode KV blocks it picks the worker with the lowest cost: blocks to compute, weighted, and blocks in use.",
+};
+
 const DRAWINGS = [
   // A prompt in blocks, each linked to the one before.
   <>
@@ -47,7 +53,7 @@ const DRAWINGS = [
         <rect className={index === 1 ? "win" : "dim"} x="28" y={y} width={[120, 34, 160][index]} height="16" rx="3" />
       </g>
     ))}
-    <text className="win-text" x="70" y="46">✓ least time</text>
+    <text className="win-text" x="70" y="46">✓ the least wins</text>
   </>,
 ];
 
@@ -63,7 +69,7 @@ export function HowItWorks({ blockSize, router }: { blockSize: number; router: R
     { title: "Cut into blocks", words: `A prompt is cut into blocks of ${blockSize} tokens. The hash of a block covers every block before it, so one hash identifies a whole prefix.` },
     { title: "Workers report", words: "Each worker reports which blocks it has stored in its KV cache and which it has evicted." },
     { title: "The router knows", words: "For a new prompt the router looks up how many leading blocks each worker still holds." },
-    { title: "Pick and reserve", words: "In mode KV-aware it picks the worker with the least expected time and reserves the slot in the same step, so that the next pick already sees it." },
+    { title: "Pick and reserve", words: `${PICK[router.mode] ?? PICK["kv"]} It reserves the slot in the same step, so that the next pick already sees it.` },
   ];
   return (
     <section className="panel">
