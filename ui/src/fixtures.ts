@@ -65,7 +65,7 @@ const turnFigures = (cached_pct: number) => ({ cached_pct, ttft_ms: figures(45, 
 export const aSnapshot = (change: Partial<Snapshot> = {}): Snapshot => ({
   phase: "running", at_s: 120, running_s: 120, target: { url: "http://127.0.0.1:8000/v1", model: "Llama-3.1-70B-Instruct-FP8", user_model: null },
   workload: { seed: 42, starters: 10, unique: false },
-  settings: { concurrency: 60, turns: { start: 3, end: 5 }, think_time_s: { start: 0, end: 0 }, max_tokens: 1024, starts_per_second: 10, max_requests_per_second: null, arrivals_per_second: null },
+  settings: { concurrency: 60, turns: { start: 3, end: 5 }, think_time_s: { start: 0, end: 0 }, max_tokens: 1024, starts_per_second: 10, max_requests_per_second: null, arrivals_per_second: null, starters: "shared", zipf: null },
   conversations: { active: 60, in_flight: 60, writing: 0, idle: 0, begun: 137, completed: 77, stopped: 0, failed: 0 },
   window: {
     seconds: 60, requests: 185, failures: 0, error_pct: 0, rps: 3.08, tops: 2511, cached_pct: 98.9, tokens_per_chunk: 1, ttft_ms: figures(45, 54),
@@ -80,7 +80,7 @@ export const aState = (change: Partial<State> = {}): State => ({
   slos: { ttft_p95_ms: 600, tpot_p95_ms: 60 }, model: "Llama-3.1-70B-Instruct-FP8", simulated: true, block_size: 32,
   router: { mode: "kv", modes: ["kv", "round-robin", "kv-blocks"], overlap_score_weight: null, router_temperature: null },
   requests: { in_flight: 60, queued: 0 }, workers: [aWorker(0), aWorker(1), aWorker(2)], last_decision: aDecision({}), gpu: { kind: "process" },
-  baseline: { state: "ready", run_id: "virtual-3fa9c1d2" }, load: aSnapshot(), ...change,
+  baseline: { state: "ready", run_id: "virtual-3fa9c1d2" }, load: aSnapshot(), load_at: { kind: "here" }, grafana_url: null, parts: [], ...change,
 });
 
 /** A feed that always says the same. */

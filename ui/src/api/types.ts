@@ -207,6 +207,19 @@ export type ModeFigures = { mode: string,
 /** How far the placed request has come, in seconds since the decision. */
 export type Outcome = { "state": "placed" } | { "state": "started", first_token_after: number, } | { "state": "ended", first_token_after: number, ended_after: number, } | { "state": "abandoned", ended_after: number, };
 
+/** Where the load generator runs. */
+export type LoadPlace = { "kind": "none" } | { "kind": "here" } | { "kind": "elsewhere", url: string,
+  /** Why it cannot be reached. */
+  error: string | null, };
+
+/** Something that the deployment consists of. */
+export type Part = { kind: PartKind, name: string,
+  /** An address, a number or a size. */
+  detail: string | null, };
+
+/** What a part is for. */
+export type PartKind = "platform" | "gateway" | "nodes" | "frontend" | "discovery" | "events" | "requests" | "workers" | "load" | "user-model" | "corpus" | "storage" | "metrics" | "dashboards";
+
 /** The state of the load. */
 export type Phase = "stopped" | "running" | "paused" | "draining";
 
@@ -298,7 +311,11 @@ export type Settings = {
   /** At most so many requests per second; `null` for no limit. */
   max_requests_per_second: number | null,
   /** Open loop: conversations that arrive per second, however slow the running ones are. */
-  arrivals_per_second: number | null, };
+  arrivals_per_second: number | null,
+  /** Whether conversations begin with texts that others begin with, too. */
+  starters: Starters,
+  /** The exponent of shared texts' popularity; `null` if all are alike. */
+  zipf: number | null, };
 
 /** Latencies that are not to be exceeded. */
 export type Slos = { ttft_p95_ms: number, tpot_p95_ms: number, };
@@ -341,18 +358,25 @@ export type SpeculationState = {
   /** The same of the forward passes that carried drafts. */
   verify_time_pct: number | null, };
 
+/** What conversations begin with. */
+export type Starters = "shared" | "unique";
+
 /** The state of the whole system at one moment. */
 export type State = { version: string, title: string, subtitle: string,
   /** The server's clock, since the Unix epoch. */
   at_ms: number, control: Control, slos: Slos, baseline: BaselineStatus,
   /** `null` where no load generator runs. */
-  load: Snapshot | null, model: string,
+  load: Snapshot | null, load_at: LoadPlace, model: string,
   /** Some figures come from a simulation, and whatever shows them says so. */
   simulated: boolean,
   /** Tokens in a KV block. */
   block_size: number, router: RouterState, requests: RequestCounts, workers: Array<WorkerState>,
   /** The latest, if there was one. */
-  last_decision: Decision | null, gpu: GpuSource, };
+  last_decision: Decision | null, gpu: GpuSource,
+  /** The address of a Grafana with these dashboards. */
+  grafana_url: string | null,
+  /** What the deployment consists of, as far as the server was told. */
+  parts: Array<Part>, };
 
 export type TargetSummary = { url: string, model: string,
   /** Address of the model that writes follow-ups; `null` with the built-in questions. */
