@@ -34,7 +34,8 @@ async function call<T>(method: string, path: string, body?: unknown, signal?: Ab
   const token = controlToken.get();
   if (token) headers["authorization"] = `Bearer ${token}`;
   if (body !== undefined) headers["content-type"] = "application/json";
-  const init: RequestInit = { method, headers };
+  // A change goes through even if it is the page's last act.
+  const init: RequestInit = { method, headers, keepalive: method !== "GET" };
   if (body !== undefined) init.body = JSON.stringify(body);
   if (signal) init.signal = signal;
   const response = await fetch(path, init).catch((cause: unknown) => {
