@@ -21,7 +21,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 /// What the pages are made of.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     "src",
     "public",
     "index.html",
@@ -29,6 +29,8 @@ const SOURCES: [&str; 7] = [
     "package-lock.json",
     "tsconfig.json",
     "vite.config.ts",
+    // Of the page that shows it.
+    "../docs/results/story/summary.json",
 ];
 
 const OLDEST_NODE: u32 = 20;

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { aSnapshot } from "../fixtures";
-import { apiBase, endpoint, pageBase, socketAddress } from "./address";
+import { apiBase, endpoint, grafanaAddress, pageBase, socketAddress } from "./address";
 
 const load = aSnapshot();
 
@@ -28,4 +28,8 @@ it.each([
   expect(pageBase(href)).toBe(folder);
   expect(endpoint("api/state?x=1", href)).toBe(`${folder}/api/state?x=1`);
   expect(socketAddress("api/stream", href)).toBe(`${folder.replace("http", "ws")}/api/stream`);
+});
+
+it("leads to the same dashboard over the same time in Grafana", () => {
+  expect(grafanaAddress("https://booth/grafana/", "gtc-demo", "1800s")).toBe("https://booth/grafana/d/gtc-demo?from=now-1800s&to=now");
 });

@@ -17,7 +17,12 @@ export function pageBase(href: string): string {
 /** A path of the server that the page came from. */
 export const endpoint = (path: string, href: string): string => `${pageBase(href)}/${path}`;
 
-/** The same for a WebSocket: `wss` where the page came over HTTPS. */
+/** A dashboard in a real Grafana, over the same time as here. */
+export function grafanaAddress(base: string, uid: string, range: string): string {
+  return `${base.replace(/\/+$/, "")}/d/${encodeURIComponent(uid)}?from=now-${range}&to=now`;
+}
+
+/** An endpoint as a WebSocket: `wss` where the page came over HTTPS. */
 export const socketAddress = (path: string, href: string): string => endpoint(path, href).replace(/^http/, "ws");
 
 /**

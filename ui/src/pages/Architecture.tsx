@@ -83,6 +83,7 @@ function Addresses({ state }: { state: State }) {
     { label: "Metrics", href: `${base}/metrics`, text: `${base}/metrics` },
     { label: "Decisions", href: `${base}/decisions?limit=1`, text: `${base}/decisions` },
     { label: "Interface", href: `${base}/openapi.json`, text: `${base}/openapi.json` },
+    ...(state.grafana_url === null ? [] : [{ label: "Grafana", href: state.grafana_url, text: state.grafana_url }]),
     { label: "Console", href: `${here}/`, text: `${here}/` },
   ];
   return (

@@ -11,7 +11,7 @@ export function BoothBar({ booth, page }: { booth: Booth; page: Route["page"] })
   const button = { [TOUR_BUTTON]: "" };
   return (
     <>
-      {caption !== null && <p className="caption" role="status">{caption}</p>}
+      {caption !== null && <p className="tour-caption" role="status">{caption}</p>}
       <button type="button" className="tour" {...button} aria-label={label} title={`${label}. Arrow keys turn the page, the space bar holds it.`} onClick={toggle}>
         <svg viewBox="0 0 20 20" aria-hidden="true">
           {held ? <path d="M6 4l10 6-10 6z" /> : <path d="M5 4h4v12H5zM11 4h4v12h-4z" />}

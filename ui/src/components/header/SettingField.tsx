@@ -2,7 +2,7 @@
  * One setting of the load generator. What is typed is sent after a rest and stays as it was typed
  * until the server shows the same, or has had its time; what was refused stays with the reason.
  */
-import { useEffect, useRef, useState } from "react";
+import { Fragment, useEffect, useRef, useState } from "react";
 import type { Settings } from "../../api/types";
 import type { Change, Field } from "../../lib/load-settings";
 import { PATIENCE_MS } from "../../lib/wish";
@@ -40,9 +40,9 @@ export function SettingField({ field, settings, disabled, error, send }: Props) 
   return (
     <div className="setting" role={texts.length > 1 ? "group" : undefined} aria-label={texts.length > 1 ? field.label : undefined}>
       {texts.length > 1 ? <span>{field.label}</span> : <label htmlFor={id}>{field.label}</label>}
-      <span className="setting-inputs">
+      <span className={texts.length > 1 ? "setting-inputs range" : "setting-inputs"}>
         {texts.map((text, index) => (
-          <span key={field.parts[index]}>
+          <Fragment key={field.parts[index]}>
             {index > 0 && <span className="muted">to</span>}
             <input
               id={index === 0 ? id : undefined}
@@ -56,7 +56,7 @@ export function SettingField({ field, settings, disabled, error, send }: Props) 
               aria-describedby={problem === undefined ? undefined : `${id}-error`}
               onChange={(event) => setTyped(texts.map((each, place) => (place === index ? event.target.value : each)))}
             />
-          </span>
+          </Fragment>
         ))}
         {field.unit && <span className="muted">{field.unit}</span>}
       </span>
