@@ -98,5 +98,9 @@ export function useTour(booth: Booth, page: Route["page"]): Tour {
     else if (walks) setWanted(true);
     else setPaused(!paused);
   };
-  return { caption: walk && state ? caption(walk, state) : null, walking: walk !== null, moving, toggle };
+  return {
+    // Nothing is said of a mode that the server does not show yet.
+    caption: walk && state && walk.askedMs === null ? caption(walk, state) : null,
+    walking: walk !== null, moving, toggle,
+  };
 }
