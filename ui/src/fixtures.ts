@@ -56,16 +56,16 @@ export const aConversation = (change: Partial<Conversation> = {}): Conversation 
 export const aWorker = (id: number, change: Partial<WorkerState> = {}): WorkerState => ({
   id, name: `worker-${id}`, model: "Llama-3.1-70B-Instruct-FP8", unknown: null, engine: "h200-llama-70b-fp8", simulated: true, draining: false,
   gpu: { kind: "NVIDIA H200", count: 1, memory_bytes: 150.7e9 }, utilization: 0.97, memory_used_bytes: 81e9, in_flight: 20, running: 20,
-  waiting: 0, slots: 64, cache: { total_blocks: 12_539, active_blocks: 1600, cached_blocks: 2200, hit_pct: 96.3 },
+  waiting: 0, slots: 64, drafter: "none", cache: { total_blocks: 12_539, active_blocks: 1600, cached_blocks: 2200, hit_pct: 96.3 },
   speculation: { drafts: 1000, drafted_tokens: 3000, accepted_tokens: 1500, acceptance_pct: 50, tokens_per_step: 2.5, position_acceptance_pct: [72, 48.4, 30], draft_length: 3, draft_time_pct: 4.5, verify_time_pct: 90 }, ...change,
 });
 
 const turnFigures = (cached_pct: number) => ({ cached_pct, ttft_ms: figures(45, 60), tpot_ms: figures(23, 24) });
 
 export const aSnapshot = (change: Partial<Snapshot> = {}): Snapshot => ({
-  phase: "running", at_s: 120, running_s: 120, target: { url: "http://127.0.0.1:8000/v1", model: "Llama-3.1-70B-Instruct-FP8", user_model: null },
+  phase: "running", at_s: 120, running_s: 120, unchanged_s: 120, target: { url: "http://127.0.0.1:8000/v1", model: "Llama-3.1-70B-Instruct-FP8", user_model: null },
   workload: { seed: 42, starters: 10, unique: false },
-  settings: { concurrency: 60, turns: { start: 3, end: 5 }, think_time_s: { start: 0, end: 0 }, max_tokens: 1024, starts_per_second: 10, max_requests_per_second: null, arrivals_per_second: null },
+  settings: { concurrency: 60, turns: { start: 3, end: 5 }, think_time_s: { start: 0, end: 0 }, max_tokens: 1024, starts_per_second: 10, max_requests_per_second: null, arrivals_per_second: null, starters: "shared", zipf: null },
   conversations: { active: 60, in_flight: 60, writing: 0, idle: 0, begun: 137, completed: 77, stopped: 0, failed: 0 },
   window: {
     seconds: 60, requests: 185, failures: 0, error_pct: 0, rps: 3.08, tops: 2511, cached_pct: 98.9, tokens_per_chunk: 1, ttft_ms: figures(45, 54),
@@ -80,7 +80,7 @@ export const aState = (change: Partial<State> = {}): State => ({
   slos: { ttft_p95_ms: 600, tpot_p95_ms: 60 }, model: "Llama-3.1-70B-Instruct-FP8", models: [{ name: "Llama-3.1-70B-Instruct-FP8", mode: "kv", workers: 3 }], simulated: true, block_size: 32,
   router: { mode: "kv", modes: ["kv", "round-robin", "kv-blocks"], overlap_score_weight: null, router_temperature: null },
   requests: { in_flight: 60, queued: 0 }, workers: [aWorker(0), aWorker(1), aWorker(2)], last_decision: aDecision({}), gpu: { kind: "process" },
-  baseline: { state: "ready", run_id: "virtual-3fa9c1d2" }, load: aSnapshot(), ...change,
+  baseline: { state: "ready", run_id: "virtual-3fa9c1d2" }, load: aSnapshot(), load_at: { kind: "here" }, grafana_url: null, parts: [], ...change,
 });
 
 /** A feed that always says the same. */

@@ -1,21 +1,23 @@
 // First, so that a component's own styles win over them.
 import "./styles/tokens.css";
 import "./styles/base.css";
+import "./styles/booth.css";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./App";
 import { LiveProvider } from "./api/live";
-import { isBooth } from "./lib/route";
+import { readBooth } from "./lib/booth";
 import { applyTheme, preferredTheme } from "./lib/theme";
 
 applyTheme(preferredTheme());
-document.documentElement.toggleAttribute("data-booth", isBooth());
+const booth = readBooth(window.location.search);
+document.documentElement.toggleAttribute("data-booth", booth !== null);
 const root = document.getElementById("root");
 if (root) {
   createRoot(root).render(
     <StrictMode>
       <LiveProvider>
-        <App />
+        <App booth={booth} />
       </LiveProvider>
     </StrictMode>,
   );

@@ -22,8 +22,8 @@ beforeAll(async () => {
   browser = await launch();
   const port = await freePort();
   deployment = await deploy(program, [
-    ...["--prometheus-url", `http://127.0.0.1:${port}`, "--grafana-url", "http://127.0.0.1:9/grafana", "--baseline", "published"],
-    ...["--part", "platform=A cloud", "--part", "gateway=Envoy,HTTPS", "--part", "nodes=GPU pool,3 x H200", "--part", "storage=NFS,/models"],
+    "--prometheus-url", `http://127.0.0.1:${port}`, "--grafana-url", "http://127.0.0.1:9/grafana", "--baseline", "published",
+    "--part", "platform=A cloud", "--part", "gateway=Envoy,HTTPS", "--part", "nodes=GPU pool,3 x H200", "--part", "storage=NFS,/models",
   ]);
   prometheus = await startPrometheus(port, new URL(deployment.console).host);
   watched = await open(browser, deployment.console);

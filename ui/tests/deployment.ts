@@ -70,8 +70,8 @@ export async function deploy(program: string, options: string[]): Promise<Deploy
   const servers = [
     Process.start("nats-server", ["-a", "127.0.0.1", "-p", String(nats)]),
     Process.start("etcd", [
-      ...["--data-dir", join(folder, "etcd"), "--listen-client-urls", etcd, "--advertise-client-urls", etcd],
-      ...["--listen-peer-urls", `http://127.0.0.1:${peer}`, "--initial-advertise-peer-urls", `http://127.0.0.1:${peer}`, "--initial-cluster", `default=http://127.0.0.1:${peer}`],
+      "--data-dir", join(folder, "etcd"), "--listen-client-urls", etcd, "--advertise-client-urls", etcd,
+      "--listen-peer-urls", `http://127.0.0.1:${peer}`, "--initial-advertise-peer-urls", `http://127.0.0.1:${peer}`, "--initial-cluster", `default=http://127.0.0.1:${peer}`,
     ]),
   ];
   await until(() => fetch(`${etcd}/health`).then((answer) => answer.ok, () => false));

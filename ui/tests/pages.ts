@@ -4,6 +4,7 @@ import type { Page } from "playwright-core";
 /** Every page, and a text that is there once it shows something. */
 export const PAGES = [
   { name: "dashboard", hash: "#/", ready: "TTFT by turn" },
+  { name: "story", hash: "#/story", ready: "This system now" },
   { name: "conversations", hash: "#/conversations", ready: "Topic" },
   { name: "architecture", hash: "#/architecture", ready: "worker 0" },
   { name: "routing", hash: "#/routing", ready: "Last decision" },

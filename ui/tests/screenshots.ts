@@ -62,7 +62,9 @@ it("takes pictures", async () => {
     }
   }
   for (const [name, suffix, viewport] of [
-    ["booth", "?booth&theme=dark#/", { width: 1920, height: 1080 }],
+    ["booth", "?booth=0&theme=dark#/", { width: 1920, height: 1080 }],
+    ["booth-light", "?booth=0&theme=light#/", { width: 1920, height: 1080 }],
+    ["booth-4k", "?booth=0&theme=dark#/story", { width: 3840, height: 2160 }],
     ["phone", "?theme=light#/", { width: 390, height: 844 }],
   ] as const) {
     const { page } = await open(browser, `${demo.console}/${suffix}`, viewport);

@@ -1,4 +1,4 @@
-/** The only place that fetches. */
+/** The only place that fetches: paths are relative to the page, which may lie below a path of a gateway. */
 import type { ApiError, Baseline, Conversation, ConversationList, ConversationStatus, DashboardList, Decision, History, RouterState, Settings, Snapshot, State } from "./types";
 
 export type LoadAction = "start" | "pause" | "resume" | "drain" | "stop";
@@ -13,6 +13,8 @@ export class Refused extends Error {
     readonly status: number,
     /** Such as `no_baseline`. */
     readonly code: string | null = null,
+    /** The field to blame. */
+    readonly field: string | null = null,
   ) {
     super(message);
   }
@@ -32,7 +34,8 @@ async function call<T>(method: string, path: string, body?: unknown, signal?: Ab
   const token = controlToken.get();
   if (token) headers["authorization"] = `Bearer ${token}`;
   if (body !== undefined) headers["content-type"] = "application/json";
-  const init: RequestInit = { method, headers };
+  // A change goes through even if it is the page's last act.
+  const init: RequestInit = { method, headers, keepalive: method !== "GET" };
   if (body !== undefined) init.body = JSON.stringify(body);
   if (signal) init.signal = signal;
   const response = await fetch(path, init).catch((cause: unknown) => {
@@ -46,7 +49,7 @@ async function call<T>(method: string, path: string, body?: unknown, signal?: Ab
 async function refusal(response: Response): Promise<Refused> {
   const body = (await response.json().catch(() => null)) as ApiError | null;
   const error = body?.error;
-  return new Refused(error?.message ?? `The server answered ${response.status}.`, response.status, error?.code ?? null);
+  return new Refused(error?.message ?? `The server answered ${response.status}.`, response.status, error?.code ?? null, error?.param ?? null);
 }
 
 function conversationQuery({ limit, status, sort }: ConversationQuery): string {

@@ -1,5 +1,6 @@
 /** The feed in React: one provider at the root, hooks for what a component shows. */
 import { createContext, type ReactNode, useContext, useEffect, useState, useSyncExternalStore } from "react";
+import { socketAddress } from "../lib/address";
 import { controlToken } from "./client";
 import { type Environment, type Feed, type FeedStore, openFeed } from "./feed";
 import type { State } from "./types";
@@ -14,9 +15,7 @@ function protocols(): string[] {
 
 const browser: Environment = {
   open: (events) => {
-    const url = new URL("api/stream", document.baseURI);
-    url.protocol = url.protocol.replace("http", "ws");
-    const socket = new WebSocket(url, protocols());
+    const socket = new WebSocket(socketAddress("api/stream", window.location.href), protocols());
     socket.onopen = () => events.onOpen();
     socket.onmessage = (message) => events.onMessage(String(message.data));
     socket.onclose = () => events.onClose();

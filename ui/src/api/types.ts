@@ -199,18 +199,35 @@ export type HistoryPoint = {
 
 export type LastFailure = { failure: Failure, ago_s: number, };
 
-/** One model that is served, and how its requests are routed. */
-export type ModelState = { name: string,
-  /** Its router's mode. */
-  mode: string, workers: number, };
+/** A decision of a router in this process, or as another process has written it. */
+export type LatestDecision = Decision | Decision;
+
+/** Where a page's load generator runs. */
+export type LoadPlace = { "kind": "none" } | { "kind": "here" } | { "kind": "elsewhere", url: string,
+  /** Why it cannot be reached. */
+  error: string | null, };
 
 /** What requests felt that were routed under one mode. */
 export type ModeFigures = { mode: string,
   /** Turns that had an answer, in order. */
   turns: Array<TurnNumberFigures>, };
 
+/** One of the served models. */
+export type ModelState = { name: string,
+  /** How its workers are chosen. */
+  mode: string, workers: number, };
+
 /** How far the placed request has come, in seconds since the decision. */
 export type Outcome = { "state": "placed" } | { "state": "started", first_token_after: number, } | { "state": "ended", first_token_after: number, ended_after: number, } | { "state": "abandoned", ended_after: number, };
+
+/** One part of a deployment. */
+export type Part = { kind: PartKind,
+  /** What it is: `NATS`, `etcd`, `Envoy Gateway`. */
+  name: string,
+  /** Where it is, or how large. */
+  detail: string | null, };
+
+export type PartKind = "platform" | "gateway" | "nodes" | "frontend" | "discovery" | "events" | "requests" | "workers" | "load" | "user-model" | "corpus" | "storage" | "metrics" | "dashboards";
 
 /** The state of the load. */
 export type Phase = "stopped" | "running" | "paused" | "draining";
@@ -303,7 +320,14 @@ export type Settings = {
   /** At most so many requests per second; `null` for no limit. */
   max_requests_per_second: number | null,
   /** Open loop: conversations that arrive per second, however slow the running ones are. */
-  arrivals_per_second: number | null, };
+  arrivals_per_second: number | null,
+  /** Whether conversations share their texts. Applies to conversations that begin later. */
+  starters: StarterMode,
+  /**
+   * Popularity of shared texts: the *k*-th is chosen in proportion to `k` to the power of
+   * minus this; `null` for all alike.
+   */
+  zipf: number | null, };
 
 /** Latencies that are not to be exceeded. */
 export type Slos = { ttft_p95_ms: number, tpot_p95_ms: number, };
@@ -313,10 +337,12 @@ export type Snapshot = { phase: Phase,
   /** Seconds since the load generator was made. */
   at_s: number,
   /** Seconds since load was last started; 0 before. */
-  running_s: number, target: TargetSummary, workload: WorkloadSummary, settings: Settings, conversations: ConversationCounts,
+  running_s: number,
+  /** Seconds since load was last started or its settings were changed; 0 before. */
+  unchanged_s: number, target: TargetSummary, workload: WorkloadSummary, settings: Settings, conversations: ConversationCounts,
   /** Figures of the last minute. */
   window: WindowFigures,
-  /** TTFT by routing mode and turn since load was last started. */
+  /** TTFT by routing mode and turn since load was last started or its settings were changed. */
   by_mode: Array<ModeFigures>,
   /** Since load was last started. */
   totals: TotalCounts,
@@ -346,22 +372,29 @@ export type SpeculationState = {
   /** The same of the forward passes that carried drafts. */
   verify_time_pct: number | null, };
 
+/** What a conversation begins with. */
+export type StarterMode = "shared" | "unique";
+
 /** The state of the whole system at one moment. */
 export type State = { version: string, title: string, subtitle: string,
   /** The server's clock, since the Unix epoch. */
   at_ms: number, control: Control, slos: Slos, baseline: BaselineStatus,
-  /** `null` where no load generator runs. */
-  load: Snapshot | null,
-  /** The one whose router is shown. */
+  /** `null` where no load generator runs, or none can be reached. */
+  load: Snapshot | null, load_at: LoadPlace,
+  /** Where Grafana shows this deployment, if somebody said so. */
+  grafana_url: string | null,
+  /** What the deployment consists of besides what this page sees for itself. */
+  parts: Array<Part>,
+  /** The model whose router is shown. */
   model: string,
-  /** All models. */
+  /** All that are served. */
   models: Array<ModelState>,
   /** Some figures come from a simulation, and whatever shows them says so. */
   simulated: boolean,
   /** Tokens in a KV block. */
   block_size: number, router: RouterState, requests: RequestCounts, workers: Array<WorkerState>,
   /** The latest, if there was one. */
-  last_decision: Decision | null, gpu: GpuSource, };
+  last_decision: LatestDecision | null, gpu: GpuSource, };
 
 export type TargetSummary = { url: string, model: string,
   /** Address of the model that writes follow-ups; `null` with the built-in questions. */
@@ -447,24 +480,26 @@ export type WorkerInFlight = { worker: number, in_flight: number, };
 
 /** One worker. */
 export type WorkerState = { id: number, name: string,
-  /** What it serves; `null` where that is not told. */
-  model: string | null,
-  /** Why its GPU and its cache are not known; `null` if they are. */
-  unknown: string | null,
   /** The simulator's profile or the engine's name. */
-  engine: string, simulated: boolean,
+  engine: string,
+  /** The model that it serves. */
+  model: string | null, simulated: boolean,
   /** It takes no new requests and will leave. */
   draining: boolean, gpu: GpuSpec,
   /** Share of time spent computing, 0 to 1; `null` where it is not known. */
   utilization: number | null,
   /** On one of its GPUs; `gpu.memory_bytes` is what there is. */
   memory_used_bytes: number | null,
+  /** Why its GPU's figures are not known, where they are not. */
+  unknown: string | null,
   /** Requests sent to it and not answered, as the router counts them. */
   in_flight: number,
   /** In the engine's batch, of `slots` places. */
   running: number,
   /** Requests in the engine's queue. */
-  waiting: number, slots: number, cache: CacheState, speculation: SpeculationState, };
+  waiting: number, slots: number,
+  /** What proposes tokens: `none`, `ngram`, `draft-model`, `draft` or `eagle3`. */
+  drafter: string, cache: CacheState, speculation: SpeculationState, };
 
 /** What conversations are about; what can change is in the settings. */
 export type WorkloadSummary = {

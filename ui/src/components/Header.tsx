@@ -1,11 +1,14 @@
 /** The top of every page: what this is, whether it is alive, and the controls. */
 import { useEffect } from "react";
 import { useFeed } from "../api/live";
+import type { Booth } from "../lib/booth";
 import type { Route } from "../lib/route";
 import { TABS } from "../lib/route";
+import { BoothBar } from "./booth/BoothBar";
 import { Alerts } from "./header/Alerts";
 import { ConnectionState } from "./header/ConnectionState";
 import { LoadButtons } from "./header/LoadButtons";
+import { LoadSettings } from "./header/LoadSettings";
 import { Mark } from "./header/Mark";
 import { RouterSelect } from "./header/RouterSelect";
 import { ThemeSwitch } from "./header/ThemeSwitch";
@@ -15,7 +18,7 @@ import "./Header.css";
 const tabOf = (page: Route["page"]) => (page === "conversation" ? "conversations" : page);
 const SIMULATED = "No GPU computes here: engines are simulated, with the timing of a measured profile. Routing, caches and measurements are real.";
 
-export function Header({ page }: { page: Route["page"] }) {
+export function Header({ page, booth = null }: { page: Route["page"]; booth?: Booth | null }) {
   const { connection, state, receivedMs } = useFeed();
   const title = state?.title ?? "Homing";
   const stale = connection === "down";
@@ -35,7 +38,10 @@ export function Header({ page }: { page: Route["page"] }) {
             <h1>{title}</h1>
             <p className="muted">{state?.subtitle ?? " "}</p>
           </div>
-          <LoadButtons connection={connection} state={state} />
+          <div className="load-controls">
+            <LoadButtons connection={connection} state={state} />
+            {state?.load && <LoadSettings connection={connection} state={state} load={state.load} />}
+          </div>
         </div>
         <div className="nav-bar">
           <nav aria-label="Pages">
@@ -53,7 +59,8 @@ export function Header({ page }: { page: Route["page"] }) {
             <ThemeSwitch />
           </div>
         </div>
-        <Alerts load={state?.load ?? null} />
+        {booth && <BoothBar booth={booth} page={page} />}
+        <Alerts load={state?.load ?? null} loadAt={state?.load_at ?? null} />
       </header>
     </>
   );

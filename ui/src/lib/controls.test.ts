@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Phase } from "../api/types";
-import { loadControls } from "./controls";
+import { loadControls, unreachable } from "./controls";
 import { aState, load } from "../quiet-fixtures";
 
 const inPhase = (phase: Phase) => aState({ load: load({ phase }) });
@@ -34,4 +34,13 @@ describe("the buttons", () => {
   it("do not exist without a load generator", () => {
     expect(loadControls("open", aState({ load: null }))).toBeNull();
   });
+});
+
+it("names where load runs when it cannot be reached there", () => {
+  const away = aState({ load: null, load_at: { kind: "elsewhere", url: "http://loadgen:9000", error: "connection refused." } });
+  const why = "The load generator at http://loadgen:9000 is unreachable: connection refused.";
+  expect(unreachable(away.load_at)).toBe(why);
+  expect(loadControls("open", away)?.start).toMatchObject({ enabled: false, why });
+  expect(unreachable({ kind: "elsewhere", url: "http://loadgen:9000", error: null })).toBeNull();
+  expect(loadControls("open", aState({ load: null, load_at: { kind: "none" } }))).toBeNull();
 });

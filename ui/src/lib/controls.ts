@@ -1,7 +1,7 @@
 /** Which of the header's buttons may be pressed: the rules, apart from how they look. */
 import type { Connection } from "../api/feed";
 import type { LoadAction } from "../api/client";
-import type { State } from "../api/types";
+import type { LoadPlace, State } from "../api/types";
 
 export type Button = { action: LoadAction; enabled: boolean; /** Why not, for a title. */ why: string | null };
 export type LoadControls = {
@@ -17,13 +17,20 @@ export function obstacle(connection: Connection, state: State | null): string | 
   return state.control.granted ? null : "This view is read-only.";
 }
 
+/** Why the load generator cannot be controlled, if it runs elsewhere and does not answer. */
+export function unreachable(place: LoadPlace | null): string | null {
+  if (place?.kind !== "elsewhere" || place.error === null) return null;
+  return `The load generator at ${place.url} is unreachable: ${place.error.trim().replace(/\.$/, "")}.`;
+}
+
 /** `null` where no load generator runs. */
 export function loadControls(connection: Connection, state: State | null): LoadControls | null {
-  if (state && !state.load) return null;
+  const away = unreachable(state?.load_at ?? null);
+  if (state && !state.load && away === null) return null;
   const phase = state?.load?.phase ?? "stopped";
   const paused = phase === "paused";
   const button = (action: LoadAction, wrongPhase: string | null): Button => {
-    const why = obstacle(connection, state) ?? wrongPhase;
+    const why = obstacle(connection, state) ?? away ?? wrongPhase;
     return { action, enabled: why === null, why };
   };
   const startWhy = { running: "Load is already running.", draining: "Load is ending: waiting for running answers.", stopped: null, paused: null }[phase];

@@ -33,7 +33,7 @@ export function workerBoxes(count: number): { shown: number; more: number } {
   return count <= MOST_WORKERS ? { shown: count, more: 0 } : { shown: MOST_WORKERS - 1, more: count - MOST_WORKERS + 1 };
 }
 
-const line = (from: Point, to: Point): Curve => [from, { x: (2 * from.x + to.x) / 3, y: (2 * from.y + to.y) / 3 }, { x: (from.x + 2 * to.x) / 3, y: (from.y + 2 * to.y) / 3 }, to];
+export const straight = (from: Point, to: Point): Curve => [from, { x: (2 * from.x + to.x) / 3, y: (2 * from.y + to.y) / 3 }, { x: (from.x + 2 * to.x) / 3, y: (from.y + 2 * to.y) / 3 }, to];
 
 /** Leaves and arrives level. */
 const level = (from: Point, to: Point): Curve => {
@@ -59,12 +59,12 @@ export function wide(boxes: number): Layout {
   const spread = (index: number) => (boxes === 1 ? 0 : (index / (boxes - 1) - 0.5) * (pipeline - 90));
   return {
     width: 1200, height, load, frontend, router, workers, console, metrics,
-    toFrontend: line({ x: load.w, y: middle - 16 }, { x: frontend.x, y: middle - 16 }),
-    toRouter: line({ x: frontend.x + frontend.w, y: middle }, { x: router.x, y: middle }),
+    toFrontend: straight({ x: load.w, y: middle - 16 }, { x: frontend.x, y: middle - 16 }),
+    toRouter: straight({ x: frontend.x + frontend.w, y: middle }, { x: router.x, y: middle }),
     toWorker: workers.map((box, index) => level({ x: out.x, y: out.y + spread(index) - 7 }, { x: box.x, y: box.y + box.h / 2 - 9 })),
     events: workers.map((box, index) => level({ x: box.x, y: box.y + box.h / 2 + 9 }, { x: out.x, y: out.y + spread(index) + 11 })),
-    toMetrics: line({ x: frontend.x + frontend.w / 2, y: frontend.y + frontend.h }, { x: frontend.x + frontend.w / 2, y: metrics.y }),
-    toConsole: line({ x: load.w / 2, y: load.y + load.h }, { x: load.w / 2, y: console.y }),
+    toMetrics: straight({ x: frontend.x + frontend.w / 2, y: frontend.y + frontend.h }, { x: frontend.x + frontend.w / 2, y: metrics.y }),
+    toConsole: straight({ x: load.w / 2, y: load.y + load.h }, { x: load.w / 2, y: console.y }),
   };
 }
 
@@ -79,7 +79,7 @@ export function narrow(boxes: number): Layout {
   const console = { x: 0, y: below, w, h: 96 };
   const metrics = { x: width - w, y: below, w, h: 96 };
   const centre = width / 2;
-  const down = (from: Box, to: Box, x: number) => line({ x, y: from.y + from.h }, { x, y: to.y });
+  const down = (from: Box, to: Box, x: number) => straight({ x, y: from.y + from.h }, { x, y: to.y });
   /** Down the aisle between the columns, then to the side. */
   const aisle = (box: Box, shift: number): Curve => {
     const start = { x: centre + shift, y: router.y + router.h };
@@ -96,8 +96,8 @@ export function narrow(boxes: number): Layout {
       return [start, one, two, end];
     }),
     // The column leaves no room for these lines; the boxes say what they read.
-    toMetrics: line({ x: 0, y: 0 }, { x: 0, y: 0 }),
-    toConsole: line({ x: 0, y: 0 }, { x: 0, y: 0 }),
+    toMetrics: straight({ x: 0, y: 0 }, { x: 0, y: 0 }),
+    toConsole: straight({ x: 0, y: 0 }, { x: 0, y: 0 }),
   };
 }
 

@@ -1,13 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { matchLevel } from "./baseline";
-import type { Change } from "./disturbance";
 import { resolveColour, timeRange, valueRange } from "./chart";
 import { failureKinds, failureNotice } from "./failure";
 import { gibibytes } from "./format";
 import { gpuSummary, memoryPercent, room, work } from "./hardware";
 import { kpis } from "./kpi";
-import { aBaseline, aState, cell, load, point, windowFigures, worker } from "../quiet-fixtures";
-import { inWords, manyLevels, ticks, turnLines } from "./turns";
+import { aBaseline, aState, cell, load, windowFigures, worker } from "../quiet-fixtures";
+import { inWords, ticks, turnLines } from "./turns";
 
 const values = (state: Parameters<typeof kpis>[0]) => kpis(state).map((kpi) => kpi.value);
 
@@ -52,19 +51,6 @@ describe("TTFT by turn", () => {
     expect(turnLines([], null, "p50")).toEqual([]);
     expect(ticks(390)).toEqual([0, 100, 200, 300, 400]);
     expect(ticks(9).length).toBeLessThan(7);
-  });
-
-  it("has no baseline beside it after load changed, for it holds everything since the start", () => {
-    const state = aState({ load: load({ running_s: 400 }) });
-    const scene = (points: Parameters<typeof manyLevels>[0]["points"], change: Change | null = null) => ({ state, points, baseline: aBaseline(), watch: change && { level: 60, settings: "", phase: "running" as const, change } });
-    const seconds = (from: number, to: number, conversations: number) => Array.from({ length: to - from }, (_, index) => point(state.at_ms - 1000 * (to - index), { conversations }));
-    expect(manyLevels(scene([]))).toBe(false);
-    // A minute to ramp up, then a level; before load was started there was another.
-    expect(manyLevels(scene([...seconds(300, 400, 120), ...seconds(0, 300, 60)]))).toBe(true);
-    expect(manyLevels(scene([...seconds(400, 700, 120), ...seconds(370, 400, 10), ...seconds(0, 370, 60)]))).toBe(false);
-    expect(manyLevels(scene([], { kind: "level", atMs: state.at_ms - 5000, words: "" }))).toBe(true);
-    expect(manyLevels(scene([], { kind: "level", atMs: state.at_ms - 500_000, words: "" }))).toBe(false);
-    expect(manyLevels(scene([], { kind: "resume", atMs: state.at_ms - 5000, words: "" }))).toBe(false);
   });
 });
 

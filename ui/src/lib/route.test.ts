@@ -7,6 +7,7 @@ describe("the route", () => {
     expect(parseRoute("#/conversations/a%20b?x=1")).toEqual({ page: "conversation", id: "a b" });
     expect(parseRoute("#/conversations/100%")).toEqual({ page: "conversation", id: "100%" });
     expect(parseRoute("#/routing?decision=7")).toEqual({ page: "routing" });
+    expect(parseRoute("#/story?level=60")).toEqual({ page: "story" });
     expect(parseRoute("#/grafana")).toEqual({ page: "grafana", uid: null });
     expect(parseRoute("#/grafana/gtc-demo?range=5m")).toEqual({ page: "grafana", uid: "gtc-demo" });
     expect(parseRoute("")).toEqual({ page: "dashboard" });

@@ -8,10 +8,12 @@ export type Route =
   | { page: "architecture" }
   | { page: "routing" }
   | { page: "features" }
+  | { page: "story" }
   | { page: "grafana"; uid: string | null };
 
 export const TABS: ReadonlyArray<{ page: Route["page"]; label: string; href: string }> = [
   { page: "dashboard", label: "Dashboard", href: "#/" },
+  { page: "story", label: "Story", href: "#/story" },
   { page: "conversations", label: "Conversations", href: "#/conversations" },
   { page: "architecture", label: "Demo Architecture", href: "#/architecture" },
   { page: "routing", label: "KV Routing", href: "#/routing" },
@@ -40,6 +42,7 @@ export function parseRoute(hash: string): Route {
     case "architecture":
     case "routing":
     case "features":
+    case "story":
       return { page: first };
     default:
       return { page: "dashboard" };
@@ -82,6 +85,3 @@ export function useQuery(): [URLSearchParams, (change: Record<string, string | n
   };
   return [parseQuery(hash), change];
 }
-
-/** Large type for a screen that is seen from afar: `?booth`. */
-export const isBooth = () => new URLSearchParams(window.location.search).has("booth");

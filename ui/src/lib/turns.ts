@@ -1,8 +1,6 @@
 /** Lines of the chart of TTFT by turn number, and its scales. */
 import type { ModeFigures, TurnNumberFigures } from "../api/types";
 import { cellOf, KV, type Match, RR } from "./baseline";
-import type { Scene } from "./comparable";
-import { isOffLevel } from "./disturbance";
 import { number } from "./format";
 import { modeName } from "./mode";
 
@@ -24,22 +22,6 @@ export function turnLines(byMode: readonly ModeFigures[], match: Match | null, p
     return cell ? [{ mode, label: `${modeName(mode)}, baseline`, live: false, points: pointsOf(cell.turns, percentile) }] : [];
   });
   return [...live, ...fixed].filter((line) => line.points.length > 0);
-}
-
-/** Seconds at another level, by share, that leave the figures one level's: a start takes some. */
-const STRAY = 0.1;
-
-/**
- * Whether the live lines, which hold everything since load was started, are of several levels. Then
- * no baseline of one level belongs beside them.
- */
-export function manyLevels({ state, points, watch: seen }: Scene): boolean {
-  const { load } = state;
-  if (!load || load.settings.arrivals_per_second !== null) return false;
-  const began = state.at_ms - 1000 * load.running_s;
-  if (seen?.change && seen.change.atMs > began && (seen.change.kind === "level" || seen.change.kind === "settings")) return true;
-  const busy = points.filter((point) => point.at_ms >= began && point.conversations > 0);
-  return busy.filter((point) => isOffLevel(point, load.settings.concurrency)).length > Math.max(60, STRAY * busy.length);
 }
 
 /** Round values from 0 to at least `largest`, about five of them. */

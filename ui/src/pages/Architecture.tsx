@@ -4,7 +4,7 @@ import type { State } from "../api/types";
 import { SystemDrawing } from "../components/architecture/SystemDrawing";
 import { CopyButton } from "../components/CopyButton";
 import { Notice } from "../components/Notice";
-import { apiBase } from "../lib/address";
+import { apiBase, pageBase } from "../lib/address";
 import { isElsewhere } from "../lib/mode";
 import "./Architecture.css";
 
@@ -77,12 +77,14 @@ function RealOrNot() {
 
 function Addresses({ state }: { state: State }) {
   const base = apiBase(state, window.location);
+  const here = pageBase(window.location.href);
   const rows = [
     { label: "API", href: `${base}/v1/models`, text: `${base}/v1` },
     { label: "Metrics", href: `${base}/metrics`, text: `${base}/metrics` },
     { label: "Decisions", href: `${base}/decisions?limit=1`, text: `${base}/decisions` },
     { label: "Interface", href: `${base}/openapi.json`, text: `${base}/openapi.json` },
-    { label: "Console", href: window.location.origin, text: window.location.origin },
+    ...(state.grafana_url === null ? [] : [{ label: "Grafana", href: state.grafana_url, text: state.grafana_url }]),
+    { label: "Console", href: `${here}/`, text: `${here}/` },
   ];
   return (
     <section className="panel">

@@ -14,7 +14,7 @@ import { TurnChart } from "../components/dashboard/TurnChart";
 import { useScene } from "../components/dashboard/useScene";
 import { liveMatch } from "../lib/baseline";
 import { useSearch } from "../lib/search";
-import { manyLevels, turnLines } from "../lib/turns";
+import { turnLines } from "../lib/turns";
 import "./Dashboard.css";
 
 export function Dashboard() {
@@ -25,8 +25,7 @@ export function Dashboard() {
   const [percentile, setPercentile] = useSearch("turn", ["p50", "p95"]);
   const scene = useScene(state, points, fetched.baseline);
   const load = state?.load ?? null;
-  const mixed = scene !== null && manyLevels(scene);
-  const match = useMemo(() => (mixed ? null : liveMatch(fetched.baseline, load)), [fetched.baseline, load, mixed]);
+  const match = useMemo(() => liveMatch(fetched.baseline, load), [fetched.baseline, load]);
   const lines = useMemo(() => turnLines(load?.by_mode ?? [], match, percentile), [load, match, percentile]);
   if (!state || !scene) return <section className="panel muted">{connection === "down" ? "The server is unreachable. Reconnecting…" : "Waiting for the first values."}</section>;
   return (
@@ -51,10 +50,8 @@ export function Dashboard() {
           </header>
           <TurnChart lines={lines} percentile={percentile} />
           <p className="muted small">
-            Solid: live, since load was last started.
-            {match && ` Dashed: the baseline at ${match.exact ? "" : "the nearest level, "}${match.level.concurrency} conversations.`}
-            {mixed && " Load changed since then, so no baseline is drawn beside it: Stop and Start begin anew."} A follow-up whose history is cached skips most of the work before its
-            first token.
+            Solid: live, since load was last started or changed.{match && ` Dashed: the baseline at ${match.exact ? "" : "the nearest level, "}${match.level.concurrency} conversations.`} A
+            follow-up whose history is cached skips most of the work before its first token.
           </p>
         </section>
       </div>

@@ -9,6 +9,7 @@ import { NoPrometheus } from "../components/grafana/NoPrometheus";
 import { RowSection } from "../components/grafana/RowSection";
 import { refreshOf, useWindow } from "../components/grafana/useWindow";
 import { Notice } from "../components/Notice";
+import { grafanaAddress } from "../lib/address";
 import { readDashboard } from "../lib/grafana/read";
 import type { Dashboard } from "../lib/grafana/types";
 import { durationS, valuesOf } from "../lib/grafana/variables";
@@ -43,7 +44,9 @@ const chosenValues = (query: URLSearchParams): Map<string, string> =>
   new Map([...query].flatMap(([name, value]) => (name.startsWith("var-") ? [[name.slice(4), value] as const] : [])));
 
 function Board({ board, all }: { board: Dashboard; all: DashboardList }) {
-  const simulated = useLive()?.simulated ?? false;
+  const state = useLive();
+  const simulated = state?.simulated ?? false;
+  const grafana = state?.grafana_url ?? null;
   const [query, change] = useQuery();
   const rangeS = durationS(query.get("range") ?? "") ?? board.rangeS;
   const refreshS = refreshOf(board.refreshS);
@@ -65,6 +68,7 @@ function Board({ board, all }: { board: Dashboard; all: DashboardList }) {
         <div className="page-head">
           <h2 id="grafana-title">{board.title}</h2>
           {simulated && <span className="badge simulated">simulated</span>}
+          {grafana !== null && <a href={grafanaAddress(grafana, board.uid, `${rangeS}s`)} target="_blank" rel="noreferrer">Open in Grafana ↗</a>}
           <Toolbar board={board} all={all} rangeS={rangeS} choices={choices} query={query} change={change} />
         </div>
         {board.description && <p className="muted">{board.description}</p>}

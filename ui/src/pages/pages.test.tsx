@@ -9,6 +9,7 @@ import { ConversationDetail } from "./ConversationDetail";
 import { Conversations } from "./Conversations";
 import { Features } from "./Features";
 import { KvRouting } from "./KvRouting";
+import { Story } from "./Story";
 
 /** What the server answers, by the path without its query. */
 let answers: Record<string, unknown>;
@@ -85,6 +86,30 @@ it("draws the system, whatever the number of workers", async () => {
   const many = Array.from({ length: 12 }, (_, id) => ({ ...worker, id })) as State["workers"];
   show(<Architecture />, aState({ workers: many, load: null, last_decision: null }));
   expect(await screen.findByText("5 more workers")).toBeTruthy();
+});
+
+it("draws what the deployment consists of", async () => {
+  const parts: State["parts"] = [
+    { kind: "platform", name: "Kubernetes", detail: "1.34" },
+    { kind: "events", name: "NATS", detail: "nats://nats:4222" },
+    { kind: "metrics", name: "Prometheus", detail: null },
+  ];
+  show(<Architecture />, aState({ parts, grafana_url: "https://booth/grafana" }));
+  expect(await screen.findByText("nats://nats:4222")).toBeTruthy();
+  expect(screen.getByText("← KV events, NATS")).toBeTruthy();
+  expect(screen.queryByText("Prometheus, Grafana")).toBeNull();
+  expect(screen.getByRole("link", { name: "https://booth/grafana" })).toBeTruthy();
+});
+
+it("tells the four stages at the load that is asked for, and which one runs", () => {
+  window.location.hash = "#/story?level=180";
+  const quiet = { ...aWorker(0).speculation, drafts: 0, drafted_tokens: 0, accepted_tokens: 0 };
+  show(<Story />, aState({ workers: [aWorker(0, { speculation: quiet })] }));
+  expect(screen.getAllByRole("listitem")).toHaveLength(4);
+  expect(screen.getByRole<HTMLInputElement>("radio", { name: "180" }).checked).toBe(true);
+  expect(screen.getByText("running now").closest("li")?.textContent).toContain("KV-aware");
+  expect(screen.getByText("simulated sweep")).toBeTruthy();
+  expect(screen.getByText("Stage 2: KV-aware")).toBeTruthy();
 });
 
 it("explains the last decision and holds another", async () => {

@@ -59,7 +59,7 @@ fn the_command_line_wins_over_the_environment_over_the_file() {
         (args.workers, args.http_port, args.console_port),
         (Some(5), 2, 3)
     );
-    assert!(args.no_load);
+    assert!(args.load.no_load);
     arguments.extend(words("--http-port=9"));
     assert_eq!(demo(arguments).http_port, 9);
 }

@@ -211,6 +211,7 @@ impl Inner {
             running: 0,
             waiting: 0,
             slots: 0,
+            drafter: "unknown".to_owned(),
             cache: CacheState {
                 total_blocks: 0,
                 active_blocks: 0,

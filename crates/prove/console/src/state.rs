@@ -181,6 +181,8 @@ pub struct WorkerState {
     /// Requests in the engine's queue.
     pub waiting: u32,
     pub slots: u32,
+    /// What proposes tokens: `none`, `ngram`, `draft-model`, `draft` or `eagle3`.
+    pub drafter: String,
     pub cache: CacheState,
     pub speculation: SpeculationState,
 }
@@ -281,6 +283,7 @@ impl WorkerState {
             running: status.running,
             waiting: status.waiting,
             slots: card.slots,
+            drafter: card.speculation.clone(),
             cache: CacheState {
                 total_blocks: card.total_blocks,
                 active_blocks: status.active_blocks,

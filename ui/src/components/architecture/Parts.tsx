@@ -4,6 +4,7 @@ import type { WorkerState } from "../../api/types";
 import type { Box } from "../../lib/drawing";
 import { number, percent } from "../../lib/format";
 import { workerColour } from "../../lib/mode";
+import { type Placed, partWords } from "../../lib/parts";
 
 type Line = { label: string; value: string };
 type PartProps = { box: Box; title: string; lines: Line[]; /** Its name for those who let it light up. */ pulse?: string; colour?: string; children?: ReactNode };
@@ -32,6 +33,28 @@ export function Part({ box, title, lines, pulse, colour = "var(--line)", childre
     </g>
   );
 }
+
+/** A part of the deployment beside the system itself: its name, what it is for, where it is. */
+export function ShelfPart({ part, role, box }: Placed) {
+  return (
+    <g className="shelf" transform={`translate(${box.x} ${box.y})`}>
+      <title>{partWords(part)}</title>
+      <rect className="box" width={box.w} height={box.h} rx="10" />
+      <text className="title" x={PAD} y={TITLE_Y - 1}>
+        {part.name}
+        <tspan className="label">{`  ${fitted(role, (box.w - 2 * PAD - 9 * part.name.length) / 7)}`}</tspan>
+      </text>
+      {part.detail !== null && (
+        <text className="label" x={PAD} y={FIRST_Y - 4}>
+          {fitted(part.detail, (box.w - 2 * PAD) / 7)}
+        </text>
+      )}
+    </g>
+  );
+}
+
+/** Cut where the box ends; the whole is in the title. */
+const fitted = (text: string, letters: number): string => (text.length <= letters ? text : letters < 5 ? "" : `${text.slice(0, Math.floor(letters) - 1)}…`);
 
 function Meter({ x, y, width, share, second = 0, colour }: { x: number; y: number; width: number; share: number; second?: number; colour: string }) {
   const first = width * Math.min(1, share);

@@ -1,11 +1,12 @@
 /** The whole system as it runs: boxes with figures, lines, and a dot for every routed request. */
-import type { Decision, State } from "../../api/types";
-import { type Curve, curvePath, narrow, wide, workerBoxes } from "../../lib/drawing";
+import type { Decision, State, Part as StatePart } from "../../api/types";
+import { type Box, type Curve, curvePath, narrow, wide, workerBoxes } from "../../lib/drawing";
 import { DASH, number } from "../../lib/format";
 import { REDUCED_MOTION, useMedia } from "../../lib/media";
 import { looksAtCaches, modeName } from "../../lib/mode";
+import { hasMetrics, narrowShelf, partOf, partWords, wideShelf } from "../../lib/parts";
 import { Dots } from "./Dots";
-import { Part, WorkerPart } from "./Parts";
+import { Part, ShelfPart, WorkerPart } from "./Parts";
 import { useFlow } from "./useFlow";
 import "./SystemDrawing.css";
 
@@ -22,10 +23,22 @@ export function SystemDrawing({ state }: { state: State }) {
   const rateOf = (worker: number) => flow.rates && (flow.rates.get(worker) ?? 0);
   const busy = (state.requests.in_flight ?? 0) > 0;
   const { load, router } = state;
+  const { parts } = state;
+  const shelf = (isNarrow ? narrowShelf : wideShelf)(layout, parts);
+  const [right, left] = shelf.frame ? [shelf.frame.x + shelf.frame.w, 0] : [layout.width, 0];
+  const read = hasMetrics(parts);
+  const events = partOf(parts, "events");
+  const [loadPart, frontendPart, workersPart] = (["load", "frontend", "workers"] as const).map((kind) => partOf(parts, kind));
   const [middleFrom, middleTo] = [layout.toFrontend[0], layout.toFrontend[3]];
   return (
-    <svg className={isNarrow ? "system narrow" : "system"} viewBox={`-2 -2 ${layout.width + 4} ${layout.height + 4}`} role="img" aria-label={summary(state, total)}>
-      <Lines layout={layout} busy={busy} isNarrow={isNarrow} />
+    <svg className={isNarrow ? "system narrow" : "system"} viewBox={`${left - 2} ${shelf.top - 2} ${right - left + 4} ${shelf.bottom - shelf.top + 4}`} role="img" aria-label={summary(state, total)}>
+      {shelf.frame && <Platform frame={shelf.frame} parts={parts} />}
+      <Lines layout={layout} busy={busy} isNarrow={isNarrow} metrics={!read} />
+      <g className="lines">
+        {shelf.lines.map((curve) => (
+          <path key={curvePath(curve)} className="reads" d={curvePath(curve)} />
+        ))}
+      </g>
       {!still && <Dots layout={layout} flights={flow.flights} boxOf={boxOf} />}
       <g className="arrow-labels">
         {isNarrow ? (
@@ -41,7 +54,7 @@ export function SystemDrawing({ state }: { state: State }) {
       </g>
       <Part
         box={layout.load}
-        title={load ? "Load generator" : "Clients"}
+        title={load ? (loadPart?.name ?? "Load generator") : "Clients"}
         lines={
           load
             ? [
@@ -55,10 +68,10 @@ export function SystemDrawing({ state }: { state: State }) {
       />
       <Part
         box={layout.frontend}
-        title="Frontend"
+        title={frontendPart?.name ?? "Frontend"}
         lines={[
           { label: "in flight", value: number(state.requests.in_flight) },
-          { label: "OpenAI API", value: "" },
+          { label: frontendPart?.detail ?? "OpenAI API", value: "" },
           ...(isNarrow ? [] : [{ label: "template, tokens,", value: "" }, { label: "block hashes", value: "" }]),
         ]}
       />
@@ -77,7 +90,7 @@ export function SystemDrawing({ state }: { state: State }) {
       >
         {!isNarrow && (
           <text className="events-label" x="206" y={layout.router.h - 14} textAnchor="end">
-            ← KV events
+            ← KV events{events && `, ${events.name}`}
           </text>
         )}
       </Part>
@@ -93,8 +106,36 @@ export function SystemDrawing({ state }: { state: State }) {
         />
       )}
       <Part box={layout.console} title="Console" lines={[{ label: "this page", value: "" }, { label: "updated every second", value: "" }]} />
-      <Part box={layout.metrics} title={isNarrow ? "Prometheus" : "Prometheus, Grafana"} lines={metricsLines(state, isNarrow)} />
+      {!isNarrow && workersPart && layout.workers[0] && (
+        <text className="label" x={layout.workers[0].x} y={layout.workers[0].y - 10}>{partWords(workersPart)}</text>
+      )}
+      {shelf.boxes.map((placed) => (
+        <ShelfPart key={`${placed.part.kind} ${placed.part.name}`} {...placed} />
+      ))}
+      {!read && <Part box={layout.metrics} title={isNarrow ? "Prometheus" : "Prometheus, Grafana"} lines={metricsLines(state, isNarrow)} />}
     </svg>
+  );
+}
+
+/** Where the system runs, and on which nodes. */
+function Platform({ frame, parts }: { frame: Box; parts: readonly StatePart[] }) {
+  const platform = partOf(parts, "platform");
+  const nodes = parts.filter(({ kind }) => kind === "nodes");
+  return (
+    <g className="platform">
+      <rect x={frame.x} y={frame.y} width={frame.w} height={frame.h} rx="16" />
+      {platform && (
+        <text className="title" x={frame.x + 18} y={frame.y + 28}>
+          {platform.name}
+          {platform.detail !== null && <tspan className="label">{`  ${platform.detail}`}</tspan>}
+        </text>
+      )}
+      {nodes.length > 0 && (
+        <text className="label" x={frame.x + frame.w - 18} y={frame.y + 28} textAnchor="end">
+          {nodes.map(partWords).join("   ")}
+        </text>
+      )}
+    </g>
   );
 }
 
@@ -117,7 +158,7 @@ function summary(state: State, total: number | null): string {
   return `The system as it runs. ${number(state.load?.conversations.active)} conversations, ${number(total, 1)} decisions per second, router mode ${modeName(state.router.mode)}, ${number(state.requests.queued)} waiting. ${workers}.`;
 }
 
-function Lines({ layout, busy, isNarrow }: { layout: ReturnType<typeof wide>; busy: boolean; isNarrow: boolean }) {
+function Lines({ layout, busy, isNarrow, metrics }: { layout: ReturnType<typeof wide>; busy: boolean; isNarrow: boolean; /** Whether the box of metrics is drawn. */ metrics: boolean }) {
   const back: Curve = layout.toFrontend.map(({ x, y }) => (isNarrow ? { x: x + 120, y } : { x, y: y + 32 })).reverse() as Curve;
   return (
     <>
@@ -134,7 +175,7 @@ function Lines({ layout, busy, isNarrow }: { layout: ReturnType<typeof wide>; bu
         {layout.events.map((curve) => (
           <path key={curvePath(curve)} className={busy ? "events busy" : "events"} d={curvePath(curve)} />
         ))}
-        {!isNarrow && <path className="reads" d={curvePath(layout.toMetrics)} />}
+        {!isNarrow && metrics && <path className="reads" d={curvePath(layout.toMetrics)} />}
         {!isNarrow && <path className="reads" d={curvePath(layout.toConsole)} />}
       </g>
     </>

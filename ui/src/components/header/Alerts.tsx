@@ -1,13 +1,15 @@
 /** What went wrong, under the header, until it is over or dismissed. */
 import { useEffect, useState } from "react";
-import type { Snapshot } from "../../api/types";
+import type { LoadPlace, Snapshot } from "../../api/types";
+import { unreachable } from "../../lib/controls";
 import { failureNotice } from "../../lib/failure";
 import { number } from "../../lib/format";
 import { dismiss, useNotices } from "../../lib/notices";
 
-export function Alerts({ load }: { load: Snapshot | null }) {
+export function Alerts({ load, loadAt }: { load: Snapshot | null; loadAt: LoadPlace | null }) {
   const notices = useNotices();
-  const failure = failureNotice(load);
+  const away = unreachable(loadAt);
+  const failure = away === null ? failureNotice(load) : { kind: "load-elsewhere", text: away, count: 0 };
   const [hidden, setHidden] = useState<string | null>(null);
   const kind = failure?.kind ?? null;
   // One that is over may be shown anew when it comes back.

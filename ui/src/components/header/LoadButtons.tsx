@@ -3,7 +3,7 @@ import { useState } from "react";
 import { api } from "../../api/client";
 import type { Connection } from "../../api/feed";
 import type { State } from "../../api/types";
-import { type Button, loadControls } from "../../lib/controls";
+import { type Button, loadControls, unreachable } from "../../lib/controls";
 import { reportCause } from "../../lib/notices";
 
 const PHASES = { running: "Load is running", paused: "Load is paused", draining: "Load is ending", stopped: "Load is stopped" } as const;
@@ -22,10 +22,12 @@ export function LoadButtons({ connection, state }: { connection: Connection; sta
       {label}
     </button>
   );
+  const place = state?.load_at;
+  const phase = unreachable(place ?? null) !== null ? "Load unreachable" : state?.load ? PHASES[state.load.phase] : "";
   const paused = state?.load?.phase === "paused";
   return (
     <div className="load-buttons" role="group" aria-label="Load">
-      <span className="muted small phase">{state?.load ? PHASES[state.load.phase] : ""}</span>
+      <span className="muted small phase" title={place?.kind === "elsewhere" ? place.url : undefined}>{phase}</span>
       {shown(controls.pause, paused ? "Resume" : "Pause", "quiet")}
       {shown(controls.start, "Start", "primary")}
       {shown(controls.stop, "Stop", "stop")}
