@@ -39,6 +39,8 @@ afterAll(async () => {
 describe("a deployed system", () => {
   it("is seen by everyone, and asks for a token before anything changes", async () => {
     await until(async () => (await state()).workers.length === 3);
+    // It is asked every second, and came last.
+    await until(async () => (await state()).load !== null);
     expect((await state()).load_at).toMatchObject({ kind: "elsewhere", error: null });
     await button("Start").waitFor();
     expect(await button("Start").isDisabled()).toBe(true);

@@ -165,6 +165,14 @@ pub(crate) struct FrontendConsoleArgs {
     /// Port of the web console; 0 picks a free one; by default there is none
     #[arg(long, value_name = "PORT", help_heading = "Console")]
     pub(crate) console_port: Option<u16>,
+    /// Address of that port; by default that of the API
+    #[arg(
+        long,
+        value_name = "HOST",
+        requires = "console_port",
+        help_heading = "Console"
+    )]
+    pub(crate) console_host: Option<IpAddr>,
     #[command(flatten)]
     pub(crate) page: ConsoleArgs,
     #[command(flatten)]

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use ::console::Load;
-use contract::Clock;
+use contract::{Clock, Visitors};
 use frontend::{Access, Frontend, Listening};
 use loadgen::LoadGenerator;
 use tasks::Tasks;
@@ -26,6 +26,7 @@ pub(super) struct Urls {
 /// A console that listens and does not serve yet.
 pub(super) struct ConsoleListener {
     listener: TcpListener,
+    visitors: Visitors,
     page: ConsolePlan,
     load: ConsoleLoad,
 }
@@ -45,7 +46,8 @@ pub(super) struct ConsoleSite<'a> {
 impl ConsoleListener {
     pub(super) async fn listen(plan: FrontendConsolePlan) -> anyhow::Result<Self> {
         Ok(Self {
-            listener: plan.at.listen().await?,
+            listener: plan.place.at.listen().await?,
+            visitors: plan.place.visitors,
             page: plan.page,
             load: plan.load,
         })
@@ -88,7 +90,11 @@ impl ConsoleListener {
         let routes = console.start(load.clone(), &tasks.tracker, drain);
         // What is not the console's is answered as on the API's port.
         let routes = routes.fallback_service(site.frontend.service());
-        let serving = frontend::serve(self.listener, routes, listening.clone(), drain.clone());
+        let listening = Listening {
+            visitors: self.visitors,
+            ..listening.clone()
+        };
+        let serving = frontend::serve(self.listener, routes, listening, drain.clone());
         tasks.spawn(serving);
         if let Some(opening) = opening {
             tasks.spawn_until_stop(opening.run());

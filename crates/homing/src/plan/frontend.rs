@@ -49,9 +49,15 @@ pub(crate) struct FrontendPlan {
 
 /// The web console of a frontend.
 pub(crate) struct FrontendConsolePlan {
-    pub(crate) at: Endpoint,
+    pub(crate) place: ConsolePlace,
     pub(crate) page: ConsolePlan,
     pub(crate) load: ConsoleLoad,
+}
+
+/// Where a console listens, and who may come.
+pub(crate) struct ConsolePlace {
+    pub(crate) at: Endpoint,
+    pub(crate) visitors: Visitors,
 }
 
 /// Where the load comes from that the console drives.
@@ -129,8 +135,10 @@ impl FrontendArgs {
         let peers = self.peers.resolve()?;
         let has_keys = self.api_key_file.is_some();
         let loopback = self.host.is_loopback();
+        let console_host = self.console.console_host.unwrap_or(self.host);
         // A reverse proxy may stand before a loopback listener whose clients have keys.
-        let control = Control::new(self.control_token, loopback && !has_keys);
+        let open = loopback && console_host.is_loopback() && !has_keys;
+        let control = Control::new(self.control_token, open);
         let frontend = FrontendConfig {
             max_requests: self.limits.max_requests,
             max_body_bytes: self.limits.max_body_bytes,
@@ -156,12 +164,19 @@ impl FrontendArgs {
         let visitors = Visitors::new(loopback, has_keys, &self.allowed_hosts);
         let console = match self.console.console_port {
             Some(port) => {
-                let at = Endpoint {
-                    address: SocketAddr::new(self.host, port),
-                    option: "--console-port",
+                let place = ConsolePlace {
+                    at: Endpoint {
+                        address: SocketAddr::new(console_host, port),
+                        option: "--console-port",
+                    },
+                    visitors: Visitors::new(
+                        console_host.is_loopback(),
+                        has_keys,
+                        &self.allowed_hosts,
+                    ),
                 };
                 let parts = parts::of_models(&models);
-                Some(self.console.resolve(at, has_keys, self.seed, parts)?)
+                Some(self.console.resolve(place, has_keys, self.seed, parts)?)
             }
             None => None,
         };
@@ -202,7 +217,7 @@ impl FrontendArgs {
 impl FrontendConsoleArgs {
     fn resolve(
         self,
-        at: Endpoint,
+        place: ConsolePlace,
         has_keys: bool,
         seed: u64,
         parts: Vec<Part>,
@@ -233,7 +248,7 @@ impl FrontendConsoleArgs {
                 ConsoleLoad::Here { plan, api_key }
             }
         };
-        Ok(FrontendConsolePlan { at, page, load })
+        Ok(FrontendConsolePlan { place, page, load })
     }
 }
 
