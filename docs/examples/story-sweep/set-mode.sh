@@ -20,7 +20,8 @@ esac
 
 # A Job cannot be changed, and this one has other weights in every stage.
 k delete job homing-model-loader --ignore-not-found
-k apply --kustomize "$OVERLAYS/$overlay"
+# Not `k`: an overlay has objects in other namespaces too.
+kubectl apply --kustomize "$OVERLAYS/$overlay"
 # The sweep is the load. It asks for one model throughout, and Llama 3.3 has another name than 3.1.
 k scale deployment/homing-loadgen --replicas=0
 k set env deployment/homing-frontend "DYN_ROUTER_MODE=$router" HOMING_MODEL_NAME=llama-70b
