@@ -23,6 +23,8 @@ class End:
 
 OUTSIDE = End(ANYWHERE, ())
 PROMETHEUS = End("monitoring", (("app.kubernetes.io/name", "prometheus"),))
+# Servers of other namespaces, by the names under which they are asked.
+FOREIGN = {"kube-prometheus-stack-prometheus.monitoring.svc": PROMETHEUS}
 DNS = End("kube-system", (("k8s-app", "kube-dns"),))
 
 
@@ -95,7 +97,9 @@ def problems(objects):
 
 def needed(objects):
     for pod in pods(objects):
-        yield end(pod), DNS, 53, "UDP", f"{pod.owner} asks for names"
+        # The exporter of GPU metrics asks nobody, so it needs no names.
+        if pod.labels.get("app.kubernetes.io/component") != "gpu-metrics":
+            yield end(pod), DNS, 53, "UDP", f"{pod.owner} asks for names"
         yield from addressed(objects, pod)
         if pod.spec and pod.spec.get("automountServiceAccountToken"):
             yield end(pod), OUTSIDE, 443, "TCP", f"{pod.owner} asks Kubernetes"
@@ -137,6 +141,9 @@ def addressed(objects, pod):
                     f"{pod.owner} asks {target.owner}",
                 )
         for host, port in re.findall(r"(?:http|nats|tcp)://([a-z0-9.-]+):(\d+)", word):
+            if host in FOREIGN:
+                yield end(pod), FOREIGN[host], int(port), "TCP", f"{pod.owner} asks {host}"
+                continue
             targets = resolve(objects, host)
             if host != "0.0.0.0" and not targets:
                 yield (
@@ -185,7 +192,6 @@ def among_dynamo(objects):
     if not graph:
         return
     ours = selected(objects, "homing", {"matchLabels": {"app.kubernetes.io/component": "frontend"}})
-    events = selected(objects, "homing", {"matchLabels": {"app.kubernetes.io/name": "nats"}})
     for worker in [pod for pod in graph if "system" in pod.ports]:
         for frontend in ours + [pod for pod in graph if "http" in pod.ports]:
             yield end(frontend), end(worker), 34567, "TCP", f"{frontend.owner} asks {worker.owner}"
@@ -197,8 +203,6 @@ def among_dynamo(objects):
                 f"{worker.owner} answers {frontend.owner}",
             )
         yield end(worker), OUTSIDE, 443, "TCP", f"{worker.owner} announces itself"
-        for server in events:
-            yield end(worker), end(server), 4222, "TCP", f"{worker.owner} publishes events"
 
 
 def forbidden(objects):
@@ -225,9 +229,9 @@ def forbidden(objects):
                 f"{by_component[component].owner} asks the internet",
             )
     if "loadgen" in by_component:
-        yield (
-            OUTSIDE,
-            end(by_component["loadgen"]),
-            9090,
-            "the internet reads the load generator's metrics",
-        )
+        for port, what in [(9090, "reads the load generator's metrics"), (3000, "drives the load")]:
+            yield OUTSIDE, end(by_component["loadgen"]), port, f"the internet {what}"
+    if "gpu-metrics" in by_component:
+        exporter = end(by_component["gpu-metrics"])
+        yield OUTSIDE, exporter, 9400, "the internet reads GPU metrics"
+        yield exporter, OUTSIDE, 443, "the exporter of GPU metrics asks the internet"

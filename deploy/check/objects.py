@@ -42,7 +42,7 @@ def find(objects, kind, name, namespace=None):
 
 def pods(objects):
     made = []
-    for thing in of_kind(objects, "Deployment", "StatefulSet", "Job"):
+    for thing in of_kind(objects, "Deployment", "StatefulSet", "DaemonSet", "Job"):
         template = thing["spec"]["template"]
         ports = {
             port["name"]: port["containerPort"]
@@ -54,9 +54,9 @@ def pods(objects):
             Pod(name_of(thing), thing["metadata"]["namespace"], labels, ports, template["spec"])
         )
     for graph in of_kind(objects, "DynamoGraphDeployment"):
-        for service in graph["spec"]["services"].values():
-            labels = {GRAPH_LABEL: graph["metadata"]["name"], "component": service["componentType"]}
-            ports = GRAPH_PORTS[service["componentType"]]
+        for component in graph["spec"]["components"]:
+            labels = {GRAPH_LABEL: graph["metadata"]["name"], "component": component["type"]}
+            ports = GRAPH_PORTS[component["type"]]
             made.append(Pod(name_of(graph), graph["metadata"]["namespace"], labels, ports))
     if of_kind(objects, "Issuer"):
         made.append(Pod("cert-manager's solver", "homing", SOLVER, {"solver": SOLVER_PORT}))

@@ -25,6 +25,13 @@ VARIABLES = {
         "AWS_ENDPOINT_URL",
     }
 }
+# Options that are there or not, without a value.
+FLAGS = {"no-load", "paused"}
+# What the console can be told of its platform (`--part KIND=NAME[,DETAIL]`).
+PARTS = {
+    *("platform", "gateway", "nodes", "frontend", "discovery", "events", "requests", "workers"),
+    *("load", "user-model", "corpus", "storage", "metrics", "dashboards"),
+}
 LISTS = {
     "discovery": {"static", "kubernetes", "etcd", "dynamo-kubernetes"},
     "events": {"grpc", "nats", "zmq"},
@@ -47,13 +54,17 @@ def of_command(owner, words, variables):
         yield f"{owner}: `homing {command}` is no command"
         return
     for word in words:
+        if word.removeprefix("--") in FLAGS:
+            yield from of_option(owner, command, word.removeprefix("--"), "")
+            continue
         match = re.fullmatch(r"--([a-z0-9-]+)=(.*)", word)
         if not match:
             yield f"{owner}: {word} is not --option=value"
             continue
         yield from of_option(owner, command, *match.groups())
     # What an option says to read from the environment.
-    read = {word.partition("=")[2] for word in words if word.startswith("--api-key-env=")}
+    read = {word.partition("=")[2] for word in words if re.match("--[a-z-]+-env=", word)}
+    yield from (f"{owner}: nobody sets {name}" for name in sorted(read - variables.keys()))
     for name, value in variables.items():
         option = FOREIGN.get(name) or name.removeprefix("HOMING_").lower().replace("_", "-")
         if name in FOREIGN or (
@@ -77,6 +88,8 @@ def of_option(owner, command, option, value):
         yield f"{owner}: --advertise takes a host, not {value}"
     elif option == "profile" and not (ROOT / f"crates/engines/engine/profiles/{value}.toml").is_file():
         yield f"{owner}: there is no profile {value}"
+    elif option == "part" and not re.fullmatch(rf"({'|'.join(PARTS)})=[^,]+(,.+)?", value):
+        yield f"{owner}: --part takes no {value}"
     elif option == "router-mode" and value and "$" not in value and value not in router_modes():
         yield f"{owner}: there is no router mode {value}"
 

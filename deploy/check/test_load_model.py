@@ -232,8 +232,16 @@ class Loading(unittest.TestCase):
             )
         )
 
+    def test_several_models_go_to_a_folder_each(self):
+        both = f"{self.folder} {self.folder.parent / 'draft'}"
+        self.load("hf://owner/name hf://owner/name", DESTINATION=both)
+        draft = (self.folder.parent / "draft/config.json").read_bytes()
+        self.assertEqual((self.files()["config.json"], draft), (CONFIG, CONFIG))
+        with self.assertRaisesRegex(load_model.Unusable, "2 sources in SOURCE, 1 folders"):
+            self.load("hf://owner/name hf://owner/name")
+
     def test_what_does_not_help_to_repeat_is_said(self):
-        for source in ["hf://owner/other", "ftp://x", "s3://", "hf://"]:
+        for source in ["hf://owner/other", "ftp://x", "s3://", "hf://", ""]:
             with self.assertRaises(load_model.Unusable):
                 self.load(source)
         with self.assertRaisesRegex(load_model.Unusable, "leads out"):

@@ -43,14 +43,17 @@ resource "digitalocean_kubernetes_cluster" "homing" {
 }
 
 # DOKS installs the driver and the device plugin, and taints these nodes with nvidia.com/gpu, so
-# that only what tolerates it runs on them.
+# that only what tolerates it runs on them. Nodes come when engines wait for one and go some ten
+# minutes after the last engine; with no engine there is no GPU to pay for.
 resource "digitalocean_kubernetes_node_pool" "gpu" {
   count = var.gpu_nodes > 0 ? 1 : 0
 
   cluster_id = digitalocean_kubernetes_cluster.homing.id
   name       = "gpu"
   size       = var.gpu_size
-  node_count = var.gpu_nodes
+  auto_scale = true
+  min_nodes  = var.gpu_nodes_kept
+  max_nodes  = var.gpu_nodes
   labels = {
     "homing/pool" = "gpu"
   }

@@ -53,9 +53,15 @@ variable "gpu_size" {
 }
 
 variable "gpu_nodes" {
-  description = "One engine each; 0 for the simulated workers alone"
+  description = "Most nodes at a time, one engine each; 0 for the simulated workers alone"
   type        = number
   default     = 3
+}
+
+variable "gpu_nodes_kept" {
+  description = "Nodes that stay while no engine runs"
+  type        = number
+  default     = 0
 }
 
 variable "model_share_gib" {

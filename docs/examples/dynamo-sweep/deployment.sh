@@ -1,5 +1,7 @@
-# Which deployment is measured. Read by the other scripts; change it here.
-NAMESPACE=${NAMESPACE:-dynamo-workload}
+# shellcheck shell=sh disable=SC2034
+# Which deployment is measured: by default that of deploy/kubernetes/overlays/dynamo. Read by the other
+# scripts; change it here.
+NAMESPACE=${NAMESPACE:-homing}
 DEPLOYMENT=${DEPLOYMENT:-llama-70b}
 # Longest time until pods are ready: large models take minutes to load.
 PATIENCE=${PATIENCE:-1800s}

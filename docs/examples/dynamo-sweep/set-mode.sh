@@ -2,7 +2,7 @@
 # Brings a routing mode into force: sets DYN_ROUTER_MODE on the frontend of the
 # DynamoGraphDeployment, restarts the workers so that no cache outlives the change, and waits
 # until everything is ready. For API version v1beta1, whose components are a list; the comment
-# below has the other.
+# below has v1alpha1.
 set -eu
 cd "$(dirname "$0")"
 . ./deployment.sh

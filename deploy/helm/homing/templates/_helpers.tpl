@@ -97,3 +97,20 @@ relabelings:
     matchLabels:
       kubernetes.io/metadata.name: {{ .Values.monitoring.namespace }}
 {{- end }}
+
+{{/* TensorRT-LLM's settings file: the shared one, with what a layout changes. */}}
+{{- define "homing.engineSettings" -}}
+{{- $speculation := .Values.gpu.speculation }}
+{{- $text := .Files.Get "files/engine.yaml" | replace "free_gpu_memory_fraction: 0.90" (printf "free_gpu_memory_fraction: %s" .Values.gpu.memory) }}
+{{- if eq ($speculation.method | default "") "draft_model" }}
+{{- $text = $text | replace "disable_overlap_scheduler: false" "disable_overlap_scheduler: true" }}
+{{- end }}
+{{- $text }}
+{{- with .Values.gpu.maxContext }}
+{{- printf "max_seq_len: %v\n" . }}
+{{- end }}
+{{- with $speculation }}
+{{- printf "speculative_config:\n  decoding_type: %s\n" (ternary "Draft_Target" "Eagle" (eq .method "draft_model")) }}
+{{- printf "  max_draft_len: %v\n  speculative_model_dir: %s\n" .tokens .path }}
+{{- end }}
+{{- end }}

@@ -1,11 +1,11 @@
-"""Loads a model's files from the Hugging Face hub or from a bucket into a folder.
+"""Loads models' files from the Hugging Face hub or from a bucket into folders.
 
 Made for a Job that may be stopped at any moment and started again: a complete file is kept, a part
 is continued from where it ends, and a file gets its name only when its size is right, and its
 SHA-256 where the hub tells it. Python's own library only, so that a plain image suffices.
 
     SOURCE       hf://owner/name, hf://owner/name@revision, or s3://bucket/folder
-    DESTINATION  folder to fill
+    DESTINATION  folder to fill; with several sources, as many folders, separated by spaces
     HF_TOKEN     for models that want one
     AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL  for buckets
     PARALLEL     files at once (4)
@@ -252,8 +252,15 @@ def fetch(source, folder, file):
 
 
 def main(environment):
-    source = source_of(environment["SOURCE"], environment)
-    folder = pathlib.Path(environment["DESTINATION"])
+    places = environment["SOURCE"].split()
+    folders = environment["DESTINATION"].split()
+    if not places or len(places) != len(folders):
+        raise Unusable(f"{len(places)} sources in SOURCE, {len(folders)} folders in DESTINATION")
+    for place, folder in zip(places, folders):
+        load_all(source_of(place, environment), pathlib.Path(folder), environment)
+
+
+def load_all(source, folder, environment):
     folder.mkdir(parents=True, exist_ok=True)
     files = list(source.files())
     if not files:
