@@ -1,6 +1,7 @@
 //! The same system on several machines: `homing frontend`, `homing epp` and `homing worker`.
 
 mod console;
+mod doors;
 pub(crate) mod epp;
 pub(crate) mod frontend;
 mod keys;

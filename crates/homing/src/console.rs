@@ -14,7 +14,7 @@ use http_client::{HttpClient, HttpOptions};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub(crate) use self::load::{LoadTarget, PreparedLoad, load_generator, read_texts, user_model};
+pub(crate) use self::load::{LoadTarget, PreparedLoad, load_generator};
 pub(crate) use self::serving::Serving;
 pub(crate) use self::target::{TargetAddress, TargetSystem};
 use crate::pages;

@@ -4,7 +4,6 @@
 //! happens, and judges it. What is sent and how it is measured is the `loadgen` crate's.
 
 mod console;
-pub(crate) mod corpus;
 mod outputs;
 mod report;
 mod view;
@@ -13,7 +12,7 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use ::loadgen::client::{Client, Patience, ServedModel, Target};
-use ::loadgen::{Failure, LiveConfig, LiveParts, LoadGenerator, Settings, StarterMode, exposition};
+use ::loadgen::{LiveConfig, LiveParts, LoadGenerator, Settings, StarterMode, exposition};
 use anyhow::{Context as _, bail};
 use contract::Clock;
 use http_client::{HttpClient, HttpOptions, HttpVersion};
@@ -25,8 +24,8 @@ use self::outputs::Recorder;
 use self::report::Report;
 use self::view::View;
 use crate::args::LoadgenArgs;
-use crate::console::{read_texts, user_model};
 use crate::environment::secret;
+use crate::load_parts::{find_model, read_texts, user_model};
 use crate::plan::{TextPlan, TextSource, UserModelPlan};
 use crate::print;
 use crate::process::{stop_signal, unix_ms};
@@ -55,8 +54,7 @@ pub(crate) fn run(args: &LoadgenArgs) -> ExitCode {
 async fn load(args: &LoadgenArgs) -> anyhow::Result<bool> {
     let clock = Clock::start();
     let starters = read_texts(&texts(args)).await?;
-    let (client, simulated) = client(args, clock).await?;
-    let model = client.target().model.clone();
+    let (client, served) = client(args, clock).await?;
     let writer = args.user_model.as_ref().map(|url| UserModelPlan {
         url: url.clone(),
         name: args.user_model_name.clone(),
@@ -82,8 +80,7 @@ async fn load(args: &LoadgenArgs) -> anyhow::Result<bool> {
         records: recorder.sink(),
     };
     let generator = LoadGenerator::spawn(config, parts, &tasks)?;
-    let served = (model.as_str(), simulated);
-    let console = console::serve(args, served, &generator, &tasks).await?;
+    let console = console::serve(args, &served, &generator, &tasks).await?;
     watch(args, &generator).await?;
     console.cancel();
 
@@ -158,8 +155,8 @@ fn texts(args: &LoadgenArgs) -> TextPlan {
     }
 }
 
-/// The target, and whether it is a simulation.
-async fn client(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<(Client, bool)> {
+/// The target, and what it serves.
+async fn client(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<(Client, ServedModel)> {
     let mut target = Target::new(&args.target, "").context("--target")?;
     if let Some(name) = &args.api_key_env {
         target = target.with_key(&secret(name)?).context("--api-key-env")?;
@@ -179,9 +176,9 @@ async fn client(args: &LoadgenArgs, clock: Clock) -> anyhow::Result<(Client, boo
     let transport = transport(args, options)?;
     let asking = Client::new(transport.clone(), target.clone(), patience, clock);
     let served = find_model(&asking, args.model.as_deref()).await?;
-    target.model = served.name;
+    target.model = served.name.clone();
     let client = Client::new(transport, target, patience, clock);
-    Ok((client, served.simulated))
+    Ok((client, served))
 }
 
 fn transport(args: &LoadgenArgs, options: HttpOptions) -> anyhow::Result<HttpClient> {
@@ -191,57 +188,6 @@ fn transport(args: &LoadgenArgs, options: HttpOptions) -> anyhow::Result<HttpCli
     let problem = || format!("--ca-cert {}", path.display());
     let authorities = std::fs::read(path).with_context(problem)?;
     HttpClient::trusting(&authorities, options).with_context(problem)
-}
-
-/// Asks what is served, which also tells whether the address and the key are right.
-pub(crate) async fn find_model(
-    client: &Client,
-    wanted: Option<&str>,
-) -> anyhow::Result<ServedModel> {
-    let base = client.target().base();
-    let unlisted = |name: &str| ServedModel {
-        name: name.to_owned(),
-        simulated: false,
-    };
-    match (client.models().await, wanted) {
-        (Ok(models), Some(wanted)) => match models.iter().find(|model| model.name == wanted) {
-            Some(model) => Ok(model.clone()),
-            None => {
-                let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
-                bail!(
-                    "{base} does not serve `{wanted}`; it serves {}",
-                    names.join(", ")
-                )
-            }
-        },
-        (Ok(models), None) => models
-            .into_iter()
-            .next()
-            .with_context(|| format!("{base} lists no model; name one with --model")),
-        // Some servers have no list.
-        (
-            Err(Failure {
-                status: Some(404 | 405),
-                ..
-            }),
-            Some(wanted),
-        ) => Ok(unlisted(wanted)),
-        (Err(failure), _) => {
-            let hint = hint(&failure);
-            bail!("cannot use {base}: {failure}{hint}")
-        }
-    }
-}
-
-/// What the user may have forgotten.
-fn hint(failure: &Failure) -> &'static str {
-    match failure.status {
-        Some(401 | 403) => " (--api-key-env names the variable that holds the key)",
-        _ if failure.message.contains("certificate") => {
-            " (--ca-cert names a file of certificates to trust)"
-        }
-        _ => "",
-    }
 }
 
 async fn serve_metrics(

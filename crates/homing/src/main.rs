@@ -20,6 +20,7 @@ mod environment;
 mod fleet;
 mod https;
 mod laboratory;
+mod load_parts;
 mod loadgen;
 mod model;
 mod observability;

@@ -10,6 +10,7 @@ mod demo;
 mod epp;
 mod etcd;
 mod frontend;
+mod frontend_console;
 mod load;
 mod parts;
 mod peers;
@@ -24,9 +25,8 @@ pub(crate) use self::console::{BaselinePlan, ConsolePlan};
 pub(crate) use self::demo::{DemoPlan, ObservabilityPlan};
 pub(crate) use self::epp::EppPlan;
 pub(crate) use self::etcd::EtcdPlan;
-pub(crate) use self::frontend::{
-    ConsoleLoad, FrontendConsolePlan, FrontendPlan, Served, ServingPlan, listed_models,
-};
+pub(crate) use self::frontend::{FrontendPlan, Served, ServingPlan, listed_models};
+pub(crate) use self::frontend_console::{ConsoleLoad, FrontendConsolePlan};
 pub(crate) use self::load::{LoadPlan, TextPlan, TextSource, UserModelPlan};
 pub(crate) use self::peers::PeersPlan;
 pub(crate) use self::sources::{

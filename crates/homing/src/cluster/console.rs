@@ -17,12 +17,6 @@ use crate::console::{
 };
 use crate::plan::{ConsoleLoad, ConsolePlan, FrontendConsolePlan, LoadPlan};
 
-/// Where clients find the frontend.
-pub(super) struct Urls {
-    pub(super) api: String,
-    pub(super) console: Option<String>,
-}
-
 /// A console that listens and does not serve yet.
 pub(super) struct ConsoleListener {
     listener: TcpListener,
@@ -37,7 +31,8 @@ pub(super) struct ConsoleSite<'a> {
     pub(super) access: Access,
     /// Where this machine reaches the API.
     pub(super) api: SocketAddr,
-    pub(super) urls: &'a Urls,
+    /// Where to look if there are no pages.
+    pub(super) status_page: String,
     pub(super) subtitle: String,
     pub(super) clock: Clock,
     pub(super) registry: &'a Registry,
@@ -75,7 +70,7 @@ impl ConsoleListener {
             ConsoleLoad::Elsewhere(load) => Load::Elsewhere(load),
             ConsoleLoad::Here { plan, api_key } => {
                 let api = site.inside(listening, tasks, drain).await?;
-                let load = site.load_generator(plan, api_key.as_deref(), api).await?;
+                let load = site.load_generator(*plan, api_key.as_deref(), api).await?;
                 opening = Some(load.opening);
                 Load::Here(load.generator)
             }
@@ -83,7 +78,7 @@ impl ConsoleListener {
         let surroundings = Surroundings {
             subtitle: site.subtitle,
             access: site.access,
-            status_page: format!("{}/", site.urls.api),
+            status_page: site.status_page,
             prometheus: None,
         };
         let console = ConsoleSetup::new(self.page, surroundings, Box::new(serving))?;

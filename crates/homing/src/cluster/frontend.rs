@@ -7,14 +7,15 @@ use frontend::{Frontend, FrontendConfig, Listening, Parts};
 use tasks::Tasks;
 use tokio_util::sync::CancellationToken;
 
-use super::console::{ConsoleListener, ConsoleSite, Urls};
+use super::console::ConsoleSite;
+use super::doors::{Doors, Urls};
 use super::keys;
 use super::models::{Place, RunningModels};
 use super::peers::Peers;
 use crate::https::HttpsFiles;
 use crate::plan::{FrontendPlan, ServingPlan, draw_id};
-use crate::process::{self, Control, ReloadSignal, StopSignals, reachable};
-use crate::{https, print, runtime, tracing_export};
+use crate::process::{self, Control, ReloadSignal, StopSignals};
+use crate::{print, runtime, tracing_export};
 
 pub(crate) fn run(plan: FrontendPlan) -> anyhow::Result<()> {
     let log = plan.log.clone();
@@ -29,21 +30,11 @@ async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
         true => Some(ReloadSignal::listen()?),
         false => None,
     };
-    let listener = plan.api.listen().await?;
-    let console = match plan.console {
-        Some(plan) => Some(ConsoleListener::listen(plan).await?),
-        None => None,
-    };
-    let peers = Peers::listen(plan.peers).await?;
     let tasks = Tasks::new();
-    let https = plan.https.map(HttpsFiles::open).transpose()?;
-    let listening = Listening {
-        tls: https.as_ref().map(|https| https.tls.clone()),
-        ..plan.listening
-    };
-    if let Some(https) = https {
-        tasks.spawn(https.follow(tasks.stop.clone()));
-    }
+    // Bound first: a port that is taken is the first thing to report.
+    let doors = Doors::open(plan.api, plan.console).await?;
+    let peers = Peers::listen(plan.peers).await?;
+    let listening = secured(plan.listening, plan.https, &tasks)?;
     let greeting = Greeting::new(&plan.models, peers.address());
     let (clock, registry) = (Clock::start(), process::registry());
     let id = FrontendId(draw_id());
@@ -71,36 +62,19 @@ async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
         grace: plan.grace,
     };
     let mut models = RunningModels::start(frontend.clone(), place, plan.models, &tasks).await?;
-    let urls = Urls {
-        api: https::url(listening.tls.as_ref(), listener.local_addr()?),
-        console: match &console {
-            Some(console) => Some(https::url(listening.tls.as_ref(), console.address()?)),
-            None => None,
-        },
-    };
     let drain = CancellationToken::new();
-    let mut load = None;
-    if let Some(console) = console {
-        let surroundings = ConsoleSite {
-            frontend: &frontend,
-            access: plan.control.access.clone(),
-            api: reachable(listener.local_addr()?),
-            urls: &urls,
-            subtitle: greeting.subtitle(),
-            clock,
-            registry: &registry,
-        };
-        load = console
-            .start(surroundings, &listening, &tasks, &drain)
-            .await?;
-    }
+    let urls = doors.urls(listening.tls.as_ref())?;
+    let site = ConsoleSite {
+        frontend: &frontend,
+        access: plan.control.access.clone(),
+        api: doors.inside()?,
+        status_page: format!("{}/", urls.api),
+        subtitle: greeting.subtitle(),
+        clock,
+        registry: &registry,
+    };
+    let load = doors.serve(site, listening, &tasks, &drain).await?;
     greeting.print(&plan.control, &urls);
-    tasks.spawn(frontend::serve(
-        listener,
-        frontend.service(),
-        listening,
-        drain.clone(),
-    ));
     loop {
         tokio::select! {
             () = signals.next() => break,
@@ -119,6 +93,21 @@ async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
     };
     process::drain(&mut signals, plan.grace, || frontend.in_flight(), finished).await;
     Ok(())
+}
+
+/// With the certificate, if there is one, which is followed from now on.
+fn secured(
+    listening: Listening,
+    files: Option<HttpsFiles>,
+    tasks: &Tasks,
+) -> anyhow::Result<Listening> {
+    let Some(files) = files else {
+        return Ok(listening);
+    };
+    let https = files.open()?;
+    let tls = Some(https.tls.clone());
+    tasks.spawn(https.follow(tasks.stop.clone()));
+    Ok(Listening { tls, ..listening })
 }
 
 async fn asked_to_reload(signal: Option<&mut ReloadSignal>) {

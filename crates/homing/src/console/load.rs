@@ -2,24 +2,18 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
 use contract::Clock;
 use http_client::{HttpClient, HttpOptions};
 use loadgen::client::{Client, Patience, Target};
-use loadgen::user_model::{self as writer, UserModel};
 use loadgen::warm::warm;
 use loadgen::{LiveConfig, LiveParts, LoadGenerator, Starter};
 use telemetry::Registry;
 use tokio_util::task::TaskTracker;
 use tracing::info;
 
-use crate::environment::secret;
-use crate::loadgen::{corpus, find_model};
-use crate::plan::{LoadPlan, TextPlan, TextSource, UserModelPlan};
+use crate::load_parts::{read_texts, user_model};
+use crate::plan::LoadPlan;
 use crate::process::unix_ms;
-
-/// Where the user model's key is.
-const USER_MODEL_KEY: &str = "HOMING_USER_MODEL_API_KEY";
 
 /// The server that is asked.
 pub(crate) struct LoadTarget<'a> {
@@ -100,43 +94,4 @@ pub(crate) async fn load_generator(
             autostart: plan.autostart,
         },
     })
-}
-
-pub(crate) async fn read_texts(plan: &TextPlan) -> anyhow::Result<Vec<Starter>> {
-    let starters = match &plan.source {
-        TextSource::Corpus(place) => corpus::read(place).await.context("--corpus")?,
-        &TextSource::Articles(count) => {
-            let articles = preprocess::corpus::articles().iter().take(count);
-            let starters = articles.map(|article| Starter::new(article.title, article.text));
-            starters.collect()
-        }
-    };
-    Ok(match plan.limit {
-        Some(limit) => starters
-            .into_iter()
-            .map(|starter| starter.cut(limit))
-            .collect(),
-        None => starters,
-    })
-}
-
-pub(crate) async fn user_model(
-    plan: Option<&UserModelPlan>,
-    clock: Clock,
-) -> anyhow::Result<Option<UserModel>> {
-    let Some(UserModelPlan { url, name }) = plan else {
-        return Ok(None);
-    };
-    let mut target = Target::new(url, "").context("--user-model")?;
-    // The user model may be any server: it gets only the standard's fields.
-    target.extensions = false;
-    if let Ok(key) = secret(USER_MODEL_KEY) {
-        target = target.with_key(&key).context(USER_MODEL_KEY)?;
-    }
-    let transport = HttpClient::network(HttpOptions::default());
-    let asking = Client::new(transport.clone(), target.clone(), writer::PATIENCE, clock);
-    let served = find_model(&asking, name.as_deref()).await?;
-    target.model = served.name;
-    let client = Client::new(transport, target, writer::PATIENCE, clock);
-    Ok(Some(UserModel::new(client)))
 }

@@ -24,6 +24,7 @@ use futures_util::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request, StatusCode};
 use http_client::HttpClient;
+use loadgen::client::ServedModel;
 use parking_lot::Mutex;
 use router::RouterChange;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -73,14 +74,14 @@ impl TargetSystem {
         address: TargetAddress,
         transport: HttpClient,
         gpus: Option<GpuFeed>,
-        served: (&str, bool),
+        served: &ServedModel,
     ) -> Self {
-        let (model, simulated) = served;
+        let (model, simulated) = (&served.name, served.simulated);
         let inner = Inner {
             address,
             transport,
             gpus,
-            model: model.to_owned(),
+            model: model.clone(),
             simulated,
             latest: Mutex::new(unknown(model, simulated)),
         };

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::ReplayArgs;
 use crate::environment::secret;
-use crate::loadgen::find_model;
+use crate::load_parts::find_model;
 use crate::print;
 use crate::process::stop_signal;
 use crate::sweep::live::root;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ::console::{Load, Slos};
 use ::loadgen::LoadGenerator;
+use ::loadgen::client::ServedModel;
 use anyhow::Context as _;
 use contract::Visitors;
 use frontend::Listening;
@@ -28,10 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const CONTROL_TOKEN: &str = "HOMING_CONTROL_TOKEN";
 
 /// Serves the console, if one is wanted, until the token that is returned is cancelled. `served` is
-/// the target's model, and whether it is simulated.
+/// the target's model.
 pub(super) async fn serve(
     args: &LoadgenArgs,
-    served: (&str, bool),
+    served: &ServedModel,
     generator: &LoadGenerator,
     tasks: &TaskTracker,
 ) -> anyhow::Result<CancellationToken> {
@@ -61,7 +62,7 @@ pub(super) async fn serve(
     let target = TargetSystem::new(address(args)?, transport, page.gpus.clone(), served);
     tasks.spawn(target.clone().poll(closing.clone()));
     let surroundings = Surroundings {
-        subtitle: format!("{} at {}", served.0, generator.snapshot().target.url),
+        subtitle: format!("{} at {}", served.name, generator.snapshot().target.url),
         access: control.access,
         status_page: "/api/state".to_owned(),
         prometheus: None,

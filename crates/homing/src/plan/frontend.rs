@@ -6,27 +6,19 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::console::{LoadElsewhere, Part};
 use adapters::EngineKind;
 use anyhow::{Context as _, ensure};
 use contract::{BlockFormat, Hashing, ModelName, Visitors};
 use engine::sim::{PUBLISHED_PROFILE, Profile};
 use frontend::{FaultLimits, ForwardPolicy, FrontendConfig, Listening};
-use http_client::{HttpClient, HttpOptions};
 use router::RouterConfig;
 
-use super::load::GPU_LOAD;
-use super::parts;
-use super::{
-    BaselinePlan, ConsolePlan, LoadPlan, ModelPlan, PeersPlan, TracingPlan, Upstreams,
-    WorkerSources, draw_id,
-};
+use super::frontend_console::{Audience, FrontendConsolePlan};
+use super::{ModelPlan, PeersPlan, TracingPlan, Upstreams, WorkerSources, draw_id};
 use crate::args::{
-    BlockArgs, FrontendArgs, FrontendConsoleArgs, ModelArgs, RoutingArgs, UnknownFieldsChoice,
-    UpstreamArgs,
+    BlockArgs, FrontendArgs, ModelArgs, RoutingArgs, UnknownFieldsChoice, UpstreamArgs,
 };
 use crate::config::{self, ModelSettings};
-use crate::environment::secret;
 use crate::https::HttpsFiles;
 use crate::process::{Control, Endpoint};
 
@@ -45,30 +37,6 @@ pub(crate) struct FrontendPlan {
     pub(crate) tracing: TracingPlan,
     /// How long running streams may take to finish.
     pub(crate) grace: Duration,
-}
-
-/// The web console of a frontend.
-pub(crate) struct FrontendConsolePlan {
-    pub(crate) place: ConsolePlace,
-    pub(crate) page: ConsolePlan,
-    pub(crate) load: ConsoleLoad,
-}
-
-/// Where a console listens, and who may come.
-pub(crate) struct ConsolePlace {
-    pub(crate) at: Endpoint,
-    pub(crate) visitors: Visitors,
-}
-
-/// Where the load comes from that the console drives.
-pub(crate) enum ConsoleLoad {
-    None,
-    Here {
-        plan: LoadPlan,
-        /// What it asks the API with.
-        api_key: Option<String>,
-    },
-    Elsewhere(LoadElsewhere),
 }
 
 /// One model, and the workers that serve it.
@@ -162,24 +130,12 @@ impl FrontendArgs {
             slow_reader_timeout: self.limits.slow_reader_timeout,
         };
         let visitors = Visitors::new(loopback, has_keys, &self.allowed_hosts);
-        let console = match self.console.console_port {
-            Some(port) => {
-                let place = ConsolePlace {
-                    at: Endpoint {
-                        address: SocketAddr::new(console_host, port),
-                        option: "--console-port",
-                    },
-                    visitors: Visitors::new(
-                        console_host.is_loopback(),
-                        has_keys,
-                        &self.allowed_hosts,
-                    ),
-                };
-                let parts = parts::of_models(&models);
-                Some(self.console.resolve(place, has_keys, self.seed, parts)?)
-            }
-            None => None,
+        let audience = Audience {
+            host: console_host,
+            has_keys,
+            allowed_hosts: &self.allowed_hosts,
         };
+        let console = self.console.resolve(audience, self.seed, &models)?;
         Ok(FrontendPlan {
             log: self.general.log,
             api: Endpoint {
@@ -211,44 +167,6 @@ impl FrontendArgs {
             any_vocabulary: false,
         };
         options.plan(self.worker_sources()?)
-    }
-}
-
-impl FrontendConsoleArgs {
-    fn resolve(
-        self,
-        place: ConsolePlace,
-        has_keys: bool,
-        seed: u64,
-        parts: Vec<Part>,
-    ) -> anyhow::Result<FrontendConsolePlan> {
-        let concurrency = self.load.concurrency.unwrap_or(GPU_LOAD.concurrency);
-        let no_baseline = BaselinePlan::None;
-        let mut page = self.page.resolve(self.slo.slo, concurrency, no_baseline)?;
-        page.parts.extend(parts);
-        let read = |name: Option<&String>, option: &'static str| {
-            let value = name.map(|name| secret(name).context(option));
-            value.transpose()
-        };
-        let token = read(self.load_token_env.as_ref(), "--load-token-env")?;
-        let api_key = read(self.load_api_key_env.as_ref(), "--load-api-key-env")?;
-        let load = match (&self.load_url, self.load.resolve(GPU_LOAD, seed)) {
-            (Some(url), _) => {
-                let transport = HttpClient::network(HttpOptions::default());
-                let load = LoadElsewhere::new(url, token.as_deref(), transport);
-                ConsoleLoad::Elsewhere(load.context("--load")?)
-            }
-            (None, None) => ConsoleLoad::None,
-            (None, Some(plan)) => {
-                ensure!(
-                    api_key.is_some() || !has_keys,
-                    "--api-key-file: the console's load generator needs one of the keys \
-                     (--load-api-key-env); name one elsewhere with --load, or use --no-load"
-                );
-                ConsoleLoad::Here { plan, api_key }
-            }
-        };
-        Ok(FrontendConsolePlan { place, page, load })
     }
 }
 

@@ -15,7 +15,7 @@ use super::SweepError;
 use super::view::View;
 use crate::args::SweepArgs;
 use crate::environment::secret;
-use crate::loadgen::find_model;
+use crate::load_parts::find_model;
 use crate::print;
 use crate::process::{stop_signal, unix_ms};
 

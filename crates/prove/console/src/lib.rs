@@ -74,12 +74,12 @@ pub use crate::conversations::{ConversationList, Sort};
 pub use crate::dashboards::{Dashboard, DashboardList, DashboardName};
 pub use crate::gpu::GpuFeed;
 pub use crate::history::{History, HistoryPoint, WorkerInFlight};
-pub use crate::load::{Load, LoadElsewhere, LoadPlace};
+pub use crate::load::{Load, LoadElsewhere};
 pub use crate::parts::{Part, PartError, PartKind};
 pub use crate::prometheus::{AddressError, Prometheus};
 pub use crate::state::{
-    CacheState, Control, GpuSource, LatestDecision, ModelState, RequestCounts, RouterState, Slos,
-    SpeculationState, State, SystemView, WorkerState,
+    CacheState, Control, GpuSource, LatestDecision, LoadPlace, ModelState, RequestCounts,
+    RouterState, Slos, SpeculationState, State, SystemView, WorkerState,
 };
 pub use crate::system::{Refusal, System};
 

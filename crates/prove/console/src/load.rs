@@ -9,13 +9,12 @@ mod tests;
 use http::StatusCode;
 use loadgen::LoadGenerator;
 use loadgen::snapshot::Snapshot;
-use serde::Serialize;
 use serde_json::{Map, Value};
-use ts_rs::TS;
 
 pub use self::elsewhere::LoadElsewhere;
 use crate::error::Problem;
 use crate::settings;
+use crate::state::LoadPlace;
 
 /// What a console can start and stop.
 #[derive(Clone, Debug)]
@@ -23,20 +22,6 @@ pub enum Load {
     None,
     Here(LoadGenerator),
     Elsewhere(LoadElsewhere),
-}
-
-/// Where a page's load generator runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, TS)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum LoadPlace {
-    None,
-    /// In the process that serves the page.
-    Here,
-    Elsewhere {
-        url: String,
-        /// Why it cannot be reached.
-        error: Option<String>,
-    },
 }
 
 impl Load {

@@ -13,7 +13,6 @@ use serde_json::Value;
 use ts_rs::TS;
 
 use crate::baseline::BaselineStatus;
-use crate::load::LoadPlace;
 use crate::parts::Part;
 
 /// The state of the whole system at one moment.
@@ -36,6 +35,20 @@ pub struct State {
     pub grafana_url: Option<String>,
     /// What the deployment consists of besides what this page sees for itself.
     pub parts: Vec<Part>,
+}
+
+/// Where a page's load generator runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, TS)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum LoadPlace {
+    None,
+    /// In the process that serves the page.
+    Here,
+    Elsewhere {
+        url: String,
+        /// Why it cannot be reached.
+        error: Option<String>,
+    },
 }
 
 /// Whether this viewer may change anything.

@@ -28,9 +28,9 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::LoadPlace;
 use crate::error::Problem;
 use crate::prometheus::{AddressError, base_address};
+use crate::state::LoadPlace;
 
 const PACE: Duration = Duration::from_secs(1);
 

@@ -12,7 +12,7 @@ use crate::print;
 /// How often a long download says where it is.
 const EVERY: usize = 100;
 
-pub(crate) async fn read(place: &str) -> anyhow::Result<Vec<Starter>> {
+pub(super) async fn read(place: &str) -> anyhow::Result<Vec<Starter>> {
     let corpus = match is_bucket(place) {
         true => read_bucket(place).await?,
         false => Corpus::read_folder(Path::new(place))?,
