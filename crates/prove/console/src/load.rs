@@ -6,12 +6,13 @@ mod elsewhere;
 #[cfg(test)]
 mod tests;
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use loadgen::LoadGenerator;
 use loadgen::snapshot::Snapshot;
 use serde_json::{Map, Value};
 
 pub use self::elsewhere::LoadElsewhere;
+use self::elsewhere::PASSED_ON;
 use crate::error::Problem;
 use crate::settings;
 use crate::state::LoadPlace;
@@ -39,6 +40,18 @@ impl Load {
             Self::None => LoadPlace::None,
             Self::Here(_) => LoadPlace::Here,
             Self::Elsewhere(load) => load.place(),
+        }
+    }
+
+    /// Refuses what another console has passed on and would be passed on again.
+    pub(crate) fn check_circle(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        match self {
+            Self::Elsewhere(_) if headers.contains_key(PASSED_ON) => {
+                let message =
+                    "This console has no load generator of its own; name the one that it names.";
+                Err(Problem::new(StatusCode::LOOP_DETECTED, message).code("no_load_generator"))
+            }
+            Self::None | Self::Here(_) | Self::Elsewhere(_) => Ok(()),
         }
     }
 

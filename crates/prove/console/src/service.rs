@@ -133,10 +133,12 @@ async fn baseline(State(console): State<Console>) -> Result<Json<Arc<Baseline>>,
 
 async fn list(
     State(console): State<Console>,
+    headers: HeaderMap,
     uri: Uri,
     query: Result<Query<conversations::Query>, QueryRejection>,
 ) -> Result<Response, Problem> {
     let Query(query) = query.map_err(|error| Problem::bad_request(error.body_text()))?;
+    console.inner.load.check_circle(&headers)?;
     match &console.inner.load {
         Load::None => Err(Problem::no_load()),
         Load::Here(load) => {
@@ -149,9 +151,11 @@ async fn list(
 
 async fn conversation(
     State(console): State<Console>,
+    headers: HeaderMap,
     uri: Uri,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
+    console.inner.load.check_circle(&headers)?;
     match &console.inner.load {
         Load::None => Err(Problem::no_load()),
         Load::Here(load) => {
@@ -218,6 +222,7 @@ async fn drive(
     Path(action): Path<String>,
 ) -> Result<Json<Snapshot>, Problem> {
     console.check(&headers)?;
+    console.inner.load.check_circle(&headers)?;
     let snapshot = console.inner.load.drive(&action).await?;
     info!(action, "load");
     Ok(Json(snapshot))
@@ -229,6 +234,7 @@ async fn change_settings(
     body: Bytes,
 ) -> Result<Json<Snapshot>, Problem> {
     console.check(&headers)?;
+    console.inner.load.check_circle(&headers)?;
     let change: Map<String, Value> = parse(&body)?;
     let snapshot = console.inner.load.change(change).await?;
     info!(settings = ?snapshot.settings, "load settings");

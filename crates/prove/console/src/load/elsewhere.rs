@@ -17,7 +17,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use contract::{Clock, Moment};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderValue, Request, StatusCode};
+use http::{HeaderName, HeaderValue, Request, StatusCode};
 use http_client::{GetError, HttpClient};
 use loadgen::snapshot::Snapshot;
 use parking_lot::Mutex;
@@ -42,6 +42,9 @@ const STALE: Duration = Duration::from_secs(5);
 
 /// The longest answer: a list of conversations, or one with its texts.
 const MOST_BYTES: usize = 32 << 20;
+
+/// Marks what another console passes on: consoles that name each other would ask in circles.
+pub(crate) const PASSED_ON: HeaderName = HeaderName::from_static("x-homing-passed-on");
 
 /// A load generator elsewhere. Clones are one.
 #[derive(Clone, Debug)]
@@ -207,6 +210,7 @@ impl LoadElsewhere {
         request: http::request::Builder,
         body: Bytes,
     ) -> Result<(StatusCode, Bytes), CallError> {
+        let request = request.header(PASSED_ON, "1");
         let request = match &self.inner.token {
             Some(token) => request.header(AUTHORIZATION, token),
             None => request,

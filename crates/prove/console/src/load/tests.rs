@@ -117,6 +117,22 @@ async fn one_that_is_gone_is_not_shown_as_it_was() {
     assert!(error.contains("503"), "{error}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn consoles_that_name_each_other_do_not_ask_in_circles() {
+    let pair = Pair::new(Access::Open, None);
+    let before = transport(pair.here.console.service(), &pair.here.tasks);
+    let load = LoadElsewhere::new("http://here", None, before).unwrap();
+    let front = Bench::with_load(Load::Elsewhere(load));
+    for call in [
+        "GET /api/conversations",
+        "GET /api/conversations/one",
+        "POST /api/load/start",
+    ] {
+        let (status, answer) = front.call(call, None, None).await;
+        assert_eq!(status, StatusCode::LOOP_DETECTED, "{call}: {answer}");
+    }
+}
+
 #[test]
 fn addresses_are_checked() {
     let transport = || http_client::HttpClient::network(http_client::HttpOptions::default());
