@@ -87,7 +87,8 @@ it("takes pictures", async () => {
     ["booth-4k", "?booth=0&theme=dark#/story", { width: 3840, height: 2160 }],
     ["phone", "?theme=light#/", { width: 390, height: 844 }],
   ] as const) {
-    const { page } = await open(browser, `${demo.console}/${suffix}`, viewport);
+    // With the shipped sweep beside it, whose conversations share ten texts.
+    const { page } = await open(browser, `${deployment.console}/${suffix}`, viewport);
     await page.waitForTimeout(4000);
     await page.screenshot({ path: `${FOLDER}/${name}.png` });
     await page.close();

@@ -8,7 +8,7 @@ import { type Box, type Curve, type Layout, straight } from "./drawing";
 
 /** What a part is for, in the words of the drawing. */
 const ROLES: Partial<Record<PartKind, string>> = {
-  gateway: "one address, TLS",
+  gateway: "the entry",
   discovery: "who is there",
   events: "carries KV events",
   requests: "carries requests",
@@ -53,7 +53,7 @@ export function wideShelf(layout: Layout, parts: readonly Part[]): Shelf {
   const columns = [
     { x: 0, y: below, w: layout.load.w, from: null },
     { x: layout.metrics.x, y: hasMetrics(parts) ? level : below, w: 240, from: hasMetrics(parts) ? layout.frontend : null },
-    { x: layout.router.x, y: Math.max(level, layout.router.y + layout.router.h + MARGIN), w: 270, from: layout.router },
+    { x: layout.router.x + GAP, y: Math.max(level, layout.router.y + layout.router.h + MARGIN), w: 270, from: layout.router },
     { x: 900, y: below, w: 300, from: layout.workers.at(-1) ?? null },
   ];
   const stacks = columns.map((column, index) => stacked(parts.filter(({ kind }) => COLUMNS[kind] === index), column));
