@@ -49,7 +49,7 @@ async fn names_in_snapshots_and_conversations_are_an_interface() {
         .iter()
         .map(|(at, names)| format!("{at}: {}\n", names.join(" ")));
     expect_test::expect![[r#"
-        : phase at_s running_s last_failure
+        : phase at_s running_s unchanged_s last_failure
         by_mode[]: mode
         by_mode[].turns[]: turn ttft_ms_p50 ttft_ms_p95 samples cached_pct
         conversation: id number title status turns_answered turns_planned started_ms duration_s
@@ -58,7 +58,7 @@ async fn names_in_snapshots_and_conversations_are_an_interface() {
         conversation.turns[].answered.routing: mode reason blocks queued_ms predicted_ttft_ms
         conversation.turns[].answered.routing.candidates[]: worker overlap_blocks in_flight cost
         conversations: active in_flight writing idle begun completed stopped failed
-        settings: concurrency max_tokens starts_per_second max_requests_per_second arrivals_per_second
+        settings: concurrency max_tokens starts_per_second max_requests_per_second arrivals_per_second starters zipf
         settings.think_time_s: start end
         settings.turns: start end
         target: url model user_model
