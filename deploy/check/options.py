@@ -18,6 +18,7 @@ FOREIGN = {"DYN_ROUTER_MODE": "router-mode", "DYN_KV_CACHE_BLOCK_SIZE": "kv-cach
 # Read by `homing loadgen` beside its options.
 VARIABLES = {
     "loadgen": {
+        "HOMING_CONTROL_TOKEN",
         "HOMING_USER_MODEL_API_KEY",
         "AWS_ACCESS_KEY_ID",
         "AWS_SECRET_ACCESS_KEY",
@@ -103,7 +104,9 @@ def router_modes():
 
 def of_sources():
     """The list itself, as far as it can be compared."""
-    text = (ROOT / "crates/homing/src/args/loadgen.rs").read_text()
+    # Those of its console are in a file of their own.
+    files = ("loadgen.rs", "console.rs")
+    text = "".join((ROOT / "crates/homing/src/args" / name).read_text() for name in files)
     defined = {
         name.replace("_", "-") for name in re.findall(r"^    pub\(crate\) (\w+):", text, re.M)
     }
