@@ -22,7 +22,6 @@ use http_client::{GetError, HttpClient};
 use loadgen::snapshot::Snapshot;
 use parking_lot::Mutex;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
@@ -86,13 +85,24 @@ struct OtherMessage {
     param: Option<String>,
 }
 
-/// Why nothing is known.
+/// Why it cannot be used.
 #[derive(Debug, thiserror::Error)]
-enum CallError {
+pub(super) enum LoadError {
     #[error("no answer within {PATIENCE:?}")]
     Timeout,
     #[error(transparent)]
     Get(#[from] GetError),
+    #[error("status {0}, which is no load generator's")]
+    Status(StatusCode),
+    #[error("status {status}: {message}")]
+    Refused { status: StatusCode, message: String },
+    #[error("not an answer of a load generator of this version: {0}")]
+    Answer(#[from] serde_json::Error),
+    #[error("its console has no load generator")]
+    NoLoad,
+    /// It is this server's token that is wrong, not the page's.
+    #[error("it refuses the control token that this server shows it (--load-token-env)")]
+    Token,
 }
 
 impl LoadElsewhere {
@@ -120,15 +130,7 @@ impl LoadElsewhere {
         let polling = async {
             loop {
                 ticks.tick().await;
-                let state = self.call(Request::get(self.address("/api/state")), Bytes::new());
-                let state = match state.await {
-                    Ok((StatusCode::OK, body)) => read_state(&body),
-                    Ok((status, body)) => Err(match self.refusal(status, &body) {
-                        Some(message) => message,
-                        None => format!("status {status}, which is no load generator's"),
-                    }),
-                    Err(error) => Err(error.to_string()),
-                };
+                let state = self.state().await;
                 self.keep(state);
             }
         };
@@ -170,9 +172,23 @@ impl LoadElsewhere {
         let (status, body) = self
             .call(request, Bytes::new())
             .await
-            .map_err(|error| self.unreachable(StatusCode::BAD_GATEWAY, &error.to_string()))?;
+            .map_err(|error| self.unreachable(&error))?;
         let json = [(CONTENT_TYPE, "application/json")];
         Ok((status, json, body).into_response())
+    }
+
+    async fn state(&self) -> Result<Snapshot, LoadError> {
+        let request = Request::get(self.address("/api/state"));
+        match self.call(request, Bytes::new()).await? {
+            (StatusCode::OK, body) => {
+                let state: OtherState = serde_json::from_slice(&body)?;
+                state.load.ok_or(LoadError::NoLoad)
+            }
+            (status, body) => Err(match parse_refusal(&body) {
+                Some(OtherMessage { message, .. }) => LoadError::Refused { status, message },
+                None => LoadError::Status(status),
+            }),
+        }
     }
 
     async fn order(
@@ -180,28 +196,20 @@ impl LoadElsewhere {
         request: http::request::Builder,
         body: Bytes,
     ) -> Result<Snapshot, Problem> {
-        let failed = |message: &str| self.unreachable(StatusCode::BAD_GATEWAY, message);
-        let (status, body) = self
-            .call(request, body)
-            .await
-            .map_err(|error| failed(&error.to_string()))?;
+        let failed = |error: LoadError| self.unreachable(&error);
+        let (status, body) = self.call(request, body).await.map_err(&failed)?;
         match status {
             StatusCode::OK => {
-                let snapshot: Snapshot = parse(&body).map_err(|message| failed(&message))?;
+                let snapshot = serde_json::from_slice::<Snapshot>(&body);
+                let snapshot = snapshot.map_err(|error| failed(error.into()))?;
                 self.keep(Ok(snapshot.clone()));
                 Ok(snapshot)
             }
-            // It is this server's token that is wrong, not the page's.
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(failed(
-                "it refuses the control token that this server shows it (--load-token-env)",
-            )),
-            status => {
-                let OtherMessage { message, param } = match parse::<OtherError>(&body) {
-                    Ok(answer) => answer.error,
-                    Err(_) => return Err(failed(&format!("status {status}"))),
-                };
-                Err(Problem::new(status, message).field(param))
-            }
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(failed(LoadError::Token)),
+            status => Err(match parse_refusal(&body) {
+                Some(OtherMessage { message, param }) => Problem::new(status, message).field(param),
+                None => failed(LoadError::Status(status)),
+            }),
         }
     }
 
@@ -209,7 +217,7 @@ impl LoadElsewhere {
         &self,
         request: http::request::Builder,
         body: Bytes,
-    ) -> Result<(StatusCode, Bytes), CallError> {
+    ) -> Result<(StatusCode, Bytes), LoadError> {
         let request = request.header(PASSED_ON, "1");
         let request = match &self.inner.token {
             Some(token) => request.header(AUTHORIZATION, token),
@@ -217,10 +225,10 @@ impl LoadElsewhere {
         };
         let exchange = self.inner.transport.exchange(request, body, MOST_BYTES);
         let answer = timeout(PATIENCE, exchange).await;
-        Ok(answer.map_err(|_| CallError::Timeout)??)
+        Ok(answer.map_err(|_| LoadError::Timeout)??)
     }
 
-    pub(super) fn keep(&self, state: Result<Snapshot, String>) {
+    pub(super) fn keep(&self, state: Result<Snapshot, LoadError>) {
         let url = &self.inner.url;
         let now = self.inner.clock.now();
         let mut kept = self.inner.kept.lock();
@@ -232,6 +240,7 @@ impl LoadElsewhere {
                 kept.snapshot = Some((now, snapshot));
             }
             Err(error) => {
+                let error = error.to_string();
                 // Said once for each change, not every second.
                 if kept.error.as_ref() != Some(&error) {
                     warn!(url, %error, "the load generator is unreachable");
@@ -245,26 +254,13 @@ impl LoadElsewhere {
         format!("{}{path}", self.inner.url)
     }
 
-    fn unreachable(&self, status: StatusCode, problem: &str) -> Problem {
-        let message = format!("The load generator at {}: {problem}.", self.inner.url);
-        Problem::new(status, message).code("load_generator_unavailable")
-    }
-
-    /// Its own words, if it has some.
-    fn refusal(&self, status: StatusCode, body: &[u8]) -> Option<String> {
-        let answer = parse::<OtherError>(body).ok()?;
-        Some(format!("status {status}: {}", answer.error.message))
+    fn unreachable(&self, error: &LoadError) -> Problem {
+        let message = format!("The load generator at {}: {error}.", self.inner.url);
+        Problem::new(StatusCode::BAD_GATEWAY, message).code("load_generator_unavailable")
     }
 }
 
-fn read_state(body: &[u8]) -> Result<Snapshot, String> {
-    let state: OtherState = parse(body)?;
-    state
-        .load
-        .ok_or_else(|| "its console has no load generator".to_owned())
-}
-
-fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(body)
-        .map_err(|error| format!("not an answer of a load generator of this version: {error}"))
+fn parse_refusal(body: &[u8]) -> Option<OtherMessage> {
+    let answer: OtherError = serde_json::from_slice(body).ok()?;
+    Some(answer.error)
 }
