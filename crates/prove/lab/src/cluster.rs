@@ -293,7 +293,7 @@ impl Cluster {
         self.delivered.extend(worker.readers());
         let id = worker.id;
         if let Some(batch) = events {
-            self.gateway.observe(&batch);
+            self.gateway.observe(&batch, || worker.snapshot());
         }
         if let Some(status) = status {
             self.gateway.report(id, status, self.now);

@@ -247,9 +247,11 @@ impl Learner {
             .map_or_else(|| self.own_growth(), |fleet| fleet.growth)
     }
 
-    /// How much steps grow with company here, relative to a step alone.
+    /// How much steps grow with company here, relative to a step alone. Requests that run together
+    /// take no longer than one after the other, whatever a line through few or bent samples says.
     fn own_growth(&self) -> f64 {
-        self.decode.slope() / self.decode.intercept().max(SHORTEST_STEP_SECONDS)
+        let alone = self.decode.intercept().max(self.decode.slope());
+        self.decode.slope() / alone.max(SHORTEST_STEP_SECONDS)
     }
 
     /// Takes over what all workers show.

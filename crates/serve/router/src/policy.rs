@@ -111,6 +111,9 @@ pub struct Candidate {
     pub decode_blocks: u32,
     /// Blocks that this request would add to those.
     pub new_blocks: u32,
+    /// Blocks that its memory holds; 0 if it does not say.
+    #[serde(skip)]
+    pub total_blocks: u32,
     /// Leading blocks of the prompt that its events have confirmed.
     #[serde(skip)]
     pub confirmed_blocks: u32,
@@ -202,6 +205,19 @@ impl Candidate {
     pub fn wait_seconds(&self) -> f32 {
         let beyond = (self.in_flight + 1).saturating_sub(self.slots) as f32;
         beyond * self.outlook.residence_seconds / self.slots.max(1) as f32
+    }
+
+    /// Tokens of this request, its answer included, for which the worker has no memory beside what
+    /// already runs there.
+    pub fn tokens_beyond_memory(&self, request: &RequestView) -> f32 {
+        if self.total_blocks == 0 {
+            return 0.0;
+        }
+        let tokens = |blocks: u32| blocks as f32 * request.block_size as f32;
+        let answer = self.outlook.output_tokens;
+        let running = tokens(self.decode_blocks) + self.in_flight as f32 * answer;
+        let own = tokens(self.new_blocks) + answer;
+        (running + own - tokens(self.total_blocks)).clamp(0.0, own)
     }
 
     /// Seconds from having a slot to the first token.
@@ -402,6 +418,7 @@ pub(crate) mod tests {
             prefill_blocks: 100.0,
             decode_blocks: 0,
             new_blocks: 100,
+            total_blocks: 0,
             confirmed_blocks: 0,
             cache_full: false,
             outlook: Learner::new(&Priors::default()).outlook(),

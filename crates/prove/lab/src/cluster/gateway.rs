@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use contract::{KvBatch, Moment, WorkerCard, WorkerId, WorkerStatus};
+use contract::{KvBatch, KvSnapshot, Moment, WorkerCard, WorkerId, WorkerStatus};
 use router::{Claim, Observed, Placed, Priors, RouteError, RouteQuery, State, Ticket, WorkerView};
 
 #[derive(Debug)]
@@ -37,13 +37,14 @@ impl Gateway {
         self.state.report(worker, status, now);
     }
 
-    pub(super) fn observe(&mut self, batch: &KvBatch) {
-        let outcome = self.state.observe(batch);
-        debug_assert_eq!(
-            outcome.observed,
-            Observed::Applied,
-            "nothing is lost on the way"
-        );
+    /// Nothing is lost on the way. But several requests in a row that find less than events have
+    /// confirmed, because it was evicted before they began, make the router ask for a `snapshot`.
+    pub(super) fn observe(&mut self, batch: &KvBatch, snapshot: impl FnOnce() -> KvSnapshot) {
+        let mut observed = self.state.observe(batch).observed;
+        if observed == Observed::NeedsSnapshot {
+            observed = self.state.restore(batch.worker, &snapshot()).observed;
+        }
+        debug_assert_eq!(observed, Observed::Applied, "nothing is lost on the way");
     }
 
     /// Places a request now, or lets it wait: then it comes out of [`ready`](Self::ready).

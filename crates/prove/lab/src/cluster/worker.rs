@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{
-    GenerateRequest, KvBatch, LinkError, Moment, TokenSender, WorkerCard, WorkerId, WorkerStatus,
+    GenerateRequest, KvBatch, KvSnapshot, LinkError, Moment, TokenSender, WorkerCard, WorkerId,
+    WorkerStatus,
 };
 use engine::sim::{AnswerBank, Sharing, SimExecutor};
 use engine::{Limits, Scheduler, StepOutput, Submission};
@@ -183,6 +184,15 @@ impl VirtualWorker {
             self.scheduler.status()
         });
         StepNews { events, status }
+    }
+
+    /// What it holds after the last batch of events.
+    pub(super) fn snapshot(&self) -> KvSnapshot {
+        KvSnapshot {
+            epoch: self.epoch,
+            next_sequence: self.next_batch,
+            blocks: self.scheduler.pool().reusable(),
+        }
     }
 
     /// The requests that got a chunk in the step that just ended, in the order of delivery.

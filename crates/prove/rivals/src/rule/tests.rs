@@ -45,6 +45,7 @@ pub(crate) fn candidates(workers: &[Worker]) -> Vec<Candidate> {
             prefill_blocks: (worker.pending + uncached) as f64 / f64::from(REQUEST.block_size),
             decode_blocks: worker.in_use,
             new_blocks: REQUEST.blocks - worker.shared,
+            total_blocks: 0,
             confirmed_blocks: worker.overlap,
             cache_full: false,
             outlook: Learner::new(&Priors::default()).outlook(),

@@ -144,6 +144,58 @@ fn a_worker_that_changes_its_speed_is_known_again_within_a_minute() {
     }
 }
 
+/// An engine short of memory or of compute: steps grow faster than the number of requests, so that
+/// a line through them meets the origin far to the right.
+#[test]
+fn steps_that_bend_upwards_make_no_first_token_endless() {
+    let mut scene = Scene::new(&Priors::default());
+    scene.run(TRUTH, 60);
+    let bent = |in_flight: u32| 0.02 + 0.004 * f64::from(in_flight.saturating_sub(48));
+    let mut longest: f64 = 0.0;
+    for second in 0..60 {
+        let in_flight = 50 + second % 14;
+        let exact = TRUTH.first_token(f64::from(in_flight), 4000.0) * bent(in_flight) / 0.02;
+        longest = longest.max(exact);
+        let seen = FirstToken {
+            after: Duration::from_secs_f64(exact),
+            in_flight,
+            work_tokens: 4000,
+            prompt_tokens: 4000,
+            cached_tokens: 0,
+            waited: false,
+        };
+        scene.learner.first_token(&seen, scene.now);
+        for _ in 0..in_flight {
+            let during = Interval {
+                in_flight: f64::from(in_flight),
+                elapsed: Duration::from_secs_f64(32.0 * bent(in_flight)),
+            };
+            scene.learner.progress(32, during, scene.now);
+        }
+        scene.now += Duration::from_secs(1);
+        let fleet = Fleet::of([&scene.learner].into_iter(), scene.now).unwrap();
+        assert!(fleet.growth <= 1.0, "{fleet:?}");
+        scene.learner.set_fleet(fleet);
+        for in_flight in [1, 20, 50, 63] {
+            let predicted = scene
+                .learner
+                .outlook()
+                .first_token(in_flight as f32, 4000.0);
+            assert!(
+                f64::from(predicted) < 10.0 * longest,
+                "{second}: {predicted} at {in_flight}"
+            );
+        }
+    }
+    for _ in 0..60 {
+        scene.run(TRUTH, 1);
+        let fleet = Fleet::of([&scene.learner].into_iter(), scene.now).unwrap();
+        scene.learner.set_fleet(fleet);
+    }
+    let error = scene.error(TRUTH);
+    assert!(error < 0.3, "{error}");
+}
+
 #[test]
 fn requests_that_waited_for_a_slot_say_nothing_about_speed() {
     let mut scene = Scene::new(&Priors::default());

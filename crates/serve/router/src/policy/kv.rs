@@ -9,6 +9,7 @@
 //! queue             queueing × prefill × (pending + pending requests × uncached)
 //! decodes           in flight × (interference × prefill × uncached + crowding × output × step growth)
 //! eviction          where the cache is full: evicted × hit rate × prefill × uncached
+//!                   where memory is short: (1 + in flight × interference) × prefill × tokens beyond it
 //! slot wait         (in flight + 1 − slots) × residence ÷ slots; none where slots are free
 //! ```
 //!
@@ -98,16 +99,20 @@ fn terms(request: &RequestView<'_>, candidate: &Candidate) -> Terms {
     let pending = candidate.pending_prefill_tokens as f32 * per_token;
     let waiting = candidate.pending_requests as f32;
     let crowd = outlook.output_tokens * outlook.step_growth_seconds;
-    let eviction = if candidate.cache_full {
+    let evicted = if candidate.cache_full {
         EVICTION * outlook.hit_rate * prefill
     } else {
         0.0
     };
+    // An engine that runs out of memory interrupts a request and computes it again later, beside
+    // those that decode.
+    let again = candidate.tokens_beyond_memory(request) * per_token;
+    let interrupted = again * (1.0 + INTERFERENCE * in_flight);
     Terms {
         ttft_ms: 1e3 * candidate.first_token_seconds(request),
         queue_ms: 1e3 * QUEUEING * (pending + waiting * prefill),
         decode_ms: 1e3 * in_flight * (INTERFERENCE * prefill + CROWDING * crowd),
-        eviction_ms: 1e3 * eviction,
+        eviction_ms: 1e3 * (evicted + interrupted),
         wait_ms: 1e3 * candidate.wait_seconds(),
     }
 }

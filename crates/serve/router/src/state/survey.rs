@@ -175,6 +175,7 @@ impl RequestNeeds {
             prefill_blocks: prefill_tokens as f64 / f64::from(self.block_size),
             decode_blocks: known.in_use,
             new_blocks: self.blocks - known.used + u32::from(self.partial_block),
+            total_blocks: member.total_blocks,
             confirmed_blocks: known.held,
             cache_full: member.total_blocks > 0
                 && known.indexed as f64 >= FULL_CACHE * f64::from(member.total_blocks),

@@ -1,6 +1,7 @@
 //! Each term alone, then what they trade against each other.
 
 use super::*;
+use crate::learn::Outlook;
 use crate::policy::tests::{REQUEST, busy, idle};
 
 fn held(worker: u64, cached_tokens: u32) -> Candidate {
@@ -58,6 +59,29 @@ fn each_term_in_milliseconds() {
             },
             [62.4, 0.0, 300.0, 0.0, 7500.0],
         ),
+        (
+            "in memory that lacks 800 tokens: computed again, beside ten: 100 ms × (1 + 10 × 0.15)",
+            Candidate {
+                in_flight: 10,
+                decode_blocks: 1000,
+                total_blocks: 1075,
+                outlook: Outlook {
+                    output_tokens: 0.0,
+                    ..alone.outlook
+                },
+                ..alone
+            },
+            [466.0, 0.0, 600.0, 250.0, 0.0],
+        ),
+        (
+            "in memory that is just enough for it and its answer",
+            Candidate {
+                decode_blocks: 884,
+                total_blocks: 1000,
+                ..alone
+            },
+            [460.0, 0.0, 0.0, 0.0, 0.0],
+        ),
     ] {
         let terms = terms(&REQUEST, &candidate);
         let found = [
@@ -101,6 +125,22 @@ fn faster_emptier_and_warmer_workers_win() {
                 idle(2),
             ],
             1,
+        ),
+        (
+            "memory for one more over a slot without any",
+            vec![
+                Candidate {
+                    total_blocks: 2000,
+                    decode_blocks: 1980,
+                    ..busy(1, 20, 64)
+                },
+                Candidate {
+                    total_blocks: 2000,
+                    decode_blocks: 1500,
+                    ..busy(2, 24, 64)
+                },
+            ],
+            2,
         ),
         (
             "a cache with room over a full one",
