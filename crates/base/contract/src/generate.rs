@@ -245,10 +245,20 @@ pub struct Started {
     /// Prompt tokens that were not computed because their blocks were there: the truth,
     /// where the router's figure is a prediction.
     pub cached_tokens: u32,
-    /// From arrival at the engine to admission into the batch.
+    /// From arrival at the engine until it could join the batch: what an engine needs to take a
+    /// request in, however idle it is.
+    pub intake: Duration,
+    /// From then to admission into the batch.
     pub queue_wait: Duration,
     /// From admission to the first token.
     pub prefill: Duration,
+}
+
+impl Started {
+    /// From arrival to admission.
+    pub fn wait(&self) -> Duration {
+        self.intake + self.queue_wait
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -343,6 +353,7 @@ mod tests {
         assert!(TokenChunk::keep_alive().is_keep_alive());
         let started = Started {
             cached_tokens: 0,
+            intake: Duration::ZERO,
             queue_wait: Duration::ZERO,
             prefill: Duration::ZERO,
         };

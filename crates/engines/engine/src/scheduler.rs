@@ -155,6 +155,7 @@ impl Scheduler {
         );
         self.drop_cancelled(now);
         self.keep_alive(now);
+        self.take_in(now);
         self.planned.clear();
         self.planned_at = now;
         self.totals = StepTotals::default();

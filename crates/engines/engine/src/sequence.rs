@@ -56,6 +56,8 @@ pub(crate) struct Sequence {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timings {
     pub(crate) arrival: Moment,
+    /// From when it could join a batch.
+    pub(crate) taken_in: Option<Moment>,
     /// The first admission; a preempted sequence keeps it.
     pub(crate) admitted: Option<Moment>,
     pub(crate) first_token: Option<Moment>,
@@ -64,9 +66,18 @@ pub(crate) struct Timings {
 }
 
 impl Timings {
+    /// Until it could join a batch.
+    pub(crate) fn intake(&self) -> Duration {
+        self.taken_in
+            .map_or(Duration::ZERO, |taken_in| taken_in - self.arrival)
+    }
+
+    /// From then until it did.
     pub(crate) fn queue_wait(&self) -> Duration {
-        self.admitted
-            .map_or(Duration::ZERO, |admitted| admitted - self.arrival)
+        match (self.taken_in, self.admitted) {
+            (Some(taken_in), Some(admitted)) => admitted - taken_in,
+            (Some(_) | None, None) | (None, Some(_)) => Duration::ZERO,
+        }
     }
 }
 
@@ -91,6 +102,7 @@ impl Sequence {
             sender,
             timings: Timings {
                 arrival,
+                taken_in: None,
                 admitted: None,
                 first_token: None,
                 heard: arrival,
@@ -195,6 +207,8 @@ impl Sequence {
         self.offered = prefix.len();
         self.reused = prefix.len();
         self.prefill_end = self.tokens.len();
+        // An empty engine takes it at once.
+        self.timings.taken_in.get_or_insert(now);
         self.timings.admitted.get_or_insert(now);
     }
 
@@ -227,6 +241,7 @@ impl Sequence {
             self.timings.first_token = Some(now);
             Started {
                 cached_tokens: self.cached_tokens.unwrap_or(0) as u32,
+                intake: self.timings.intake(),
                 queue_wait: self.timings.queue_wait(),
                 prefill: self
                     .timings

@@ -101,6 +101,7 @@ impl Ear {
         self.chunks.push(TokenChunk {
             started: finish.is_none().then_some(Started {
                 cached_tokens: 7,
+                intake: Duration::ZERO,
                 queue_wait: Duration::ZERO,
                 prefill: Duration::ZERO,
             }),

@@ -139,6 +139,7 @@ impl Answer {
         Some(Started {
             cached_tokens: cached_tokens.unwrap_or(held_tokens).min(prompt_tokens),
             // The worker does not report how much of the wait was a queue.
+            intake: Duration::ZERO,
             queue_wait: Duration::ZERO,
             prefill: waited,
         })

@@ -219,7 +219,7 @@ impl Answer {
             .unwrap_or_default()
             .cached_tokens;
         json!({
-            "prefill_wait_time_ms": self.started.map(|started| milliseconds(started.queue_wait)),
+            "prefill_wait_time_ms": self.started.map(|started| milliseconds(started.wait())),
             "prefill_time_ms": self.started.map(|started| milliseconds(started.prefill)),
             "ttft_ms": record.time_to_first_token(&self.times).map(milliseconds),
             "itl_ms": self.times.per_output_token().map(milliseconds),

@@ -237,6 +237,7 @@ pub(crate) fn started(stage: &mut Stage, started: Option<Started>) {
         let milliseconds = |time: std::time::Duration| time.as_secs_f64() * 1e3;
         attributes
             .set(CACHED_TOKENS, started.cached_tokens)
+            .set("homing.engine.intake_ms", milliseconds(started.intake))
             .set("homing.engine.queue_ms", milliseconds(started.queue_wait))
             .set("homing.engine.prefill_ms", milliseconds(started.prefill));
     });

@@ -19,7 +19,7 @@ metrics! {
         "trtllm_request_queue_time_seconds",
         TRTLLM,
         buckets::QUEUE_TIME,
-        "From a request's arrival at the engine to its first step.",
+        "From when the engine had taken a request in to its first step.",
     );
     TRTLLM_TIME_TO_FIRST_TOKEN_SECONDS = Metric::histogram(
         "trtllm_time_to_first_token_seconds",

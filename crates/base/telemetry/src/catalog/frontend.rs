@@ -116,7 +116,7 @@ metrics! {
         "homing_frontend_queue_wait_seconds",
         &["model"],
         buckets::TIME_TO_FIRST_TOKEN,
-        "Time a request waited at its worker for a slot in the batch.",
+        "Time a request waited at its worker for a slot in the batch, once the engine had taken it in.",
     );
     FRONTEND_TTFT_WINDOW_SECONDS = Metric::summary(
         "homing_frontend_ttft_window_seconds",

@@ -19,6 +19,16 @@ use super::Scheduler;
 pub(super) const REPAYMENT: usize = 2;
 
 impl Scheduler {
+    /// Notes which waiting sequences could join from now on.
+    pub(super) fn take_in(&mut self, now: Moment) {
+        let steps = self.counters.steps;
+        // They came one after the other, so those that are ready are in front.
+        let ready = self.waiting.iter_mut();
+        for sequence in ready.take_while(|sequence| sequence.joins_at_step <= steps) {
+            sequence.timings.taken_in.get_or_insert(now);
+        }
+    }
+
     /// Lets waiting sequences join, first come, first served, while slots, blocks and the
     /// step's budget last.
     pub(super) fn admit_waiting(&mut self, budget: &mut usize, now: Moment) {

@@ -23,7 +23,7 @@ pub struct StepTotals {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Milestone {
     FirstToken {
-        /// From arrival to admission.
+        /// From when it could join the batch to admission.
         queue_wait: Duration,
         /// From arrival to the first token.
         time_to_first_token: Duration,

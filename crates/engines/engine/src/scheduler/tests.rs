@@ -57,10 +57,28 @@ fn a_busy_engine_lets_a_request_join_after_its_intake_steps() {
     assert_eq!(world.last, [(0, 4, 1, 0)]);
     world.step();
     assert_eq!(world.last, [(0, 5, 1, 0), (1, 0, 2, 0)]);
-    let waited = first_chunk(&mut second).queue_wait;
-    assert_eq!(waited, Duration::from_millis(20));
+    let started = first_chunk(&mut second);
+    assert_eq!(started.intake, Duration::from_millis(20));
+    assert_eq!(started.queue_wait, Duration::ZERO);
     world.step();
     assert_eq!(world.last.last(), Some(&(2, 0, 1, 0)));
+}
+
+#[test]
+fn waiting_for_a_slot_begins_when_a_request_has_been_taken_in() {
+    let mut world = World::new(Limits {
+        intake_steps: 2,
+        slots: 1,
+        ..limits()
+    });
+    let _first = world.submit(request(&[1, 2, 3], 6));
+    world.step();
+    let mut second = world.submit(request(&[4, 5], 1));
+    world.run();
+    let started = first_chunk(&mut second);
+    assert_eq!(started.intake, Duration::from_millis(20));
+    assert_eq!(started.queue_wait, Duration::from_millis(30));
+    assert_eq!(started.wait(), Duration::from_millis(50));
 }
 
 #[test]

@@ -113,7 +113,7 @@ impl Recorder {
             worker: Some(claim.worker.to_string()),
             server_timing: watch.started.map(|started| {
                 serde_json::json!({
-                    "prefill_wait_time_ms": milliseconds(started.queue_wait),
+                    "prefill_wait_time_ms": milliseconds(started.wait()),
                     "prefill_time_ms": milliseconds(started.prefill),
                 })
             }),

@@ -300,6 +300,7 @@ impl Answer {
         Some(Started {
             cached_tokens,
             // Engines do not report how long a request waited before its prefill.
+            intake: Duration::ZERO,
             queue_wait: Duration::ZERO,
             prefill: after,
         })

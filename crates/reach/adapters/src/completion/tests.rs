@@ -246,6 +246,7 @@ fn usage(cached: u32) -> Value {
 fn started(cached_tokens: u32) -> Option<Started> {
     Some(Started {
         cached_tokens,
+        intake: Duration::ZERO,
         queue_wait: Duration::ZERO,
         prefill: AFTER,
     })

@@ -380,6 +380,7 @@ impl ForwardedAnswer {
             started: news.map(|cached_tokens| Started {
                 cached_tokens,
                 // Engines do not report how long a request waited before its prefill.
+                intake: Duration::ZERO,
                 queue_wait: Duration::ZERO,
                 prefill: after,
             }),

@@ -157,6 +157,7 @@ pub fn to_chunk(chunk: TokenChunk) -> wire::Chunk {
         logprobs: chunk.logprobs.into_iter().map(to_logprob).collect(),
         started: chunk.started.map(|started| wire::Started {
             cached_tokens: started.cached_tokens,
+            intake_nanos: nanos(started.intake),
             queue_wait_nanos: nanos(started.queue_wait),
             prefill_nanos: nanos(started.prefill),
         }),
@@ -181,6 +182,7 @@ pub fn from_chunk(chunk: wire::Chunk) -> Option<TokenChunk> {
         logprobs: chunk.logprobs.into_iter().map(from_logprob).collect(),
         started: chunk.started.map(|started| Started {
             cached_tokens: started.cached_tokens,
+            intake: Duration::from_nanos(started.intake_nanos),
             queue_wait: Duration::from_nanos(started.queue_wait_nanos),
             prefill: Duration::from_nanos(started.prefill_nanos),
         }),
@@ -530,6 +532,7 @@ mod tests {
                     .collect(),
                 started: started.map(|(cached_tokens, wait, prefill)| Started {
                     cached_tokens,
+                    intake: Duration::from_nanos(prefill / 2),
                     queue_wait: Duration::from_nanos(wait),
                     prefill: Duration::from_nanos(prefill),
                 }),

@@ -188,6 +188,7 @@ impl WorkerLink for Scripted {
                 }],
                 started: (at == 0).then_some(Started {
                     cached_tokens: 0,
+                    intake: Duration::ZERO,
                     queue_wait: Duration::ZERO,
                     prefill: Duration::ZERO,
                 }),
