@@ -6,17 +6,16 @@
 #   deploy/kubernetes/observability.sh [BASELINE [LEVEL]] | kubectl apply --server-side -f -
 #
 # BASELINE is a sweep's baseline.json; by default the simulated one of docs/results/published, and
-# console and dashboard then say that it is simulated. LEVEL is the number of conversations at which
-# the dashboard's reference lines were measured (60, as the load generator's).
+# console and dashboard then say that it is simulated. LEVEL is the number of conversations of the
+# dashboard's reference lines; without it they follow the load generator's.
 #
 # Server-side, because the dashboards are larger than the note that a plain apply leaves on an
 # object. Printed and not kept: dashboards/ is the only copy. Needs Python.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 baseline=$(realpath "${1:-$here/../../docs/results/published/baseline.json}")
-level=${2:-60}
 cd "$here/../../dashboards"
-board=$(python3 "$here/reference_lines.py" grafana/gtc-demo.json "$baseline" "$level")
+board=$(python3 "$here/reference_lines.py" grafana/gtc-demo.json "$baseline" ${2:+"$2"})
 
 head_of() {
     printf '%s\n' --- "apiVersion: $1" "kind: $2" metadata: "  name: $3" "  namespace: $4" '  labels:'

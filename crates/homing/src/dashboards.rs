@@ -29,8 +29,11 @@ pub(crate) fn run(args: &DashboardsArgs) -> anyhow::Result<()> {
             let baseline = baseline_file::read(path)?;
             let choice = Choice {
                 level: args.level,
-                baseline_mode: args.baseline_mode.clone(),
-                single_mode: args.single_mode.clone(),
+                modes: [
+                    args.baseline_mode.clone(),
+                    args.single_mode.clone(),
+                    args.double_mode.clone(),
+                ],
             };
             let lines = Lines::choose(&baseline, &choice);
             Some(lines.with_context(|| format!("--baseline: {}", path.display()))?)

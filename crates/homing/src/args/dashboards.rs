@@ -8,7 +8,8 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   homing dashboards                                  the dashboards as shipped, into ./grafana
   homing sweep --virtual --levels 60..180:20 --modes round-robin,kv --output out
-  homing dashboards --baseline out/baseline.json --level 120 --output /var/lib/grafana/dashboards";
+  homing dashboards --baseline out/baseline.json --output /var/lib/grafana/dashboards
+  homing dashboards --baseline out/baseline.json --level 120                      at one level only";
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DashboardsArgs {
@@ -18,18 +19,16 @@ pub(crate) struct DashboardsArgs {
     /// Output folder; created if it does not exist
     #[arg(long, value_name = "DIR", default_value = "grafana")]
     pub(crate) output: PathBuf,
-    /// Load level of the lines; by default the highest that the file has
+    /// Load level of the lines; by default they follow the load, at the levels that the file has
     #[arg(long, value_name = "CONVERSATIONS", requires = "baseline")]
     pub(crate) level: Option<u32>,
-    /// Mode without optimisation
-    #[arg(
-        long,
-        value_name = "MODE",
-        default_value = "round-robin",
-        requires = "baseline"
-    )]
-    pub(crate) baseline_mode: String,
+    /// Mode without optimisation; by default round-robin
+    #[arg(long, value_name = "MODE", requires = "baseline")]
+    pub(crate) baseline_mode: Option<String>,
     /// Mode with one optimisation; by default kv, or else kv-blocks
     #[arg(long, value_name = "MODE", requires = "baseline")]
     pub(crate) single_mode: Option<String>,
+    /// Mode with two optimisations; by default kv+draft, or else kv+eagle3
+    #[arg(long, value_name = "MODE", requires = "baseline")]
+    pub(crate) double_mode: Option<String>,
 }

@@ -57,13 +57,14 @@ pub(super) async fn serve(
     }
     let (slos, no_baseline) = (objectives(args), BaselinePlan::None);
     let page = args.console.clone();
-    let page = page.resolve(slos, args.concurrency, no_baseline)?;
+    let page = page.resolve(slos, no_baseline)?;
     let transport = transport(args, http_client::HttpOptions::default())?;
     let target = TargetSystem::new(address(args)?, transport, page.gpus.clone(), served);
     tasks.spawn(target.clone().poll(closing.clone()));
     let surroundings = Surroundings {
         subtitle: format!("{} at {}", served.name, generator.snapshot().target.url),
         access: control.access,
+        private_decisions: false,
         status_page: "/api/state".to_owned(),
         prometheus: None,
     };

@@ -49,14 +49,8 @@ pub(super) fn published_baseline() -> anyhow::Result<Baseline> {
 }
 
 impl ConsoleArgs {
-    /// With the baseline that is named, or else `baseline`. `concurrency` is that of the reference
-    /// lines.
-    pub(crate) fn resolve(
-        self,
-        slos: Slos,
-        concurrency: u32,
-        baseline: BaselinePlan,
-    ) -> anyhow::Result<ConsolePlan> {
+    /// With the baseline that is named, or else `baseline`.
+    pub(crate) fn resolve(self, slos: Slos, baseline: BaselinePlan) -> anyhow::Result<ConsolePlan> {
         let url = self.prometheus_url.as_deref();
         let flag = "--prometheus-url";
         let gpus = url.map(GpuFeed::new).transpose().context(flag)?;
@@ -74,7 +68,7 @@ impl ConsoleArgs {
             subtitle: self.subtitle,
             slos,
             lines: match &baseline {
-                BaselinePlan::Known(baseline) => reference_lines(baseline, concurrency),
+                BaselinePlan::Known(baseline) => reference_lines(baseline),
                 BaselinePlan::Computed(_) | BaselinePlan::None => None,
             },
             baseline,
@@ -86,15 +80,8 @@ impl ConsoleArgs {
     }
 }
 
-/// At this concurrency if the baseline has that, or else at its highest.
-fn reference_lines(baseline: &Baseline, concurrency: u32) -> Option<Lines> {
-    let mut levels = baseline.levels.iter();
-    let own = levels.any(|level| level.concurrency == concurrency);
-    let choice = Choice {
-        level: own.then_some(concurrency),
-        ..Choice::default()
-    };
-    match Lines::choose(baseline, &choice) {
+fn reference_lines(baseline: &Baseline) -> Option<Lines> {
+    match Lines::choose(baseline, &Choice::default()) {
         Ok(lines) => Some(lines),
         Err(error) => {
             print::note(format_args!("no reference lines in Grafana: {error}"));

@@ -70,10 +70,9 @@ impl DemoArgs {
             EnginePlan::Simulated(_) => GPU_LOAD,
             EnginePlan::Llama(_) => CPU_LOAD,
         };
-        let concurrency = self.load.concurrency.unwrap_or(usual.concurrency);
         let baseline = self.baseline(&backend)?;
         let console = self.console.clone();
-        let console = console.resolve(self.slo.slo, concurrency, baseline)?;
+        let console = console.resolve(self.slo.slo, baseline)?;
         let load = self.load.resolve(usual, self.seed);
         let loopback = self.host.is_loopback();
         let visitors = Visitors::new(loopback, false, &self.allowed_hosts);
@@ -127,7 +126,7 @@ impl DemoArgs {
             return Ok(BaselinePlan::None);
         }
         // Other texts have other lengths, which nobody knows before they are read.
-        if self.load.corpus.is_some() || self.load.text_limit.is_some() {
+        if self.load.texts.corpus.is_some() || self.load.texts.text_limit.is_some() {
             return Ok(BaselinePlan::None);
         }
         Ok(match self.shipped_baseline(backend.workers)? {

@@ -69,9 +69,8 @@ impl FrontendConsoleArgs {
             },
             visitors: Visitors::new(host.is_loopback(), has_keys, allowed_hosts),
         };
-        let concurrency = self.load.concurrency.unwrap_or(GPU_LOAD.concurrency);
         let no_baseline = BaselinePlan::None;
-        let mut page = self.page.resolve(self.slo.slo, concurrency, no_baseline)?;
+        let mut page = self.page.resolve(self.slo.slo, no_baseline)?;
         page.parts.extend(parts::of_models(models));
         let read = |name: Option<&String>, option: &'static str| {
             let value = name.map(|name| secret(name).context(option));

@@ -218,9 +218,13 @@ fn prometheus_and_grafana_watch_the_demo_and_end_with_it() {
             "{setting} in {told}"
         );
     }
-    // The level is that of the demo's own load.
-    assert_eq!(constant(&home, "baseline_ttft_p95"), "0.655");
-    assert_eq!(constant(&home, "single_ttft_p95"), "0.3275");
+    assert_eq!(
+        constant(&home, "baseline_ttft_p95"),
+        "0.655 * (scalar(max(loadgen_target_conversations)) == bool 60) \
+         + 2 * (scalar(max(loadgen_target_conversations)) == bool 180)"
+    );
+    assert!(constant(&home, "single_ttft_p95").starts_with("0.3275 * "));
+    assert_eq!(constant(&home, "double_ttft_p95"), "NaN");
     let datasource = files.join("grafana/provisioning/datasources/prometheus.yml");
     let datasource = fs::read_to_string(datasource).unwrap();
     assert!(datasource.contains(&format!("\"http://{prometheus}\"")));
@@ -338,7 +342,13 @@ fn dashboards_are_written_with_lines_from_a_baseline() {
         let said = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8(said).unwrap())
     };
-    let (ok, said) = run(&["--baseline", "baseline.json", "--output", "filled"]);
+    let (ok, said) = run(&["--baseline", "baseline.json"]);
+    assert!(
+        ok && said.contains("baseline_ttft_p95  0.655 s at 60, 2 s at 180"),
+        "{said}"
+    );
+    let at_180 = ["--baseline", "baseline.json", "--level", "180"];
+    let (ok, said) = run(&[&at_180[..], &["--output", "filled"]].concat());
     assert!(ok && said.contains("filled/gtc-demo.json"), "{said}");
     assert!(
         said.contains("at 180 conversations, from run abc"),

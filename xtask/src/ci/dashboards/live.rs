@@ -37,8 +37,13 @@ const QUIET: [(&str, &str); 1] = [(
     "nobody waits while slots are free",
 )];
 
-/// What to fill in where a reference line asks for its height.
-const SOME_HEIGHT: &str = "0.5";
+/// What `homing dashboards` fills in where a reference line asks for its height: of one level, and as
+/// it follows the load.
+const SOME_HEIGHTS: [&str; 2] = [
+    "0.5",
+    "0.5 * (scalar(max(loadgen_target_conversations)) == bool 20) \
+     + 0.7 * (scalar(max(loadgen_target_conversations)) == bool 40)",
+];
 
 /// What a query has to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,10 +115,12 @@ fn questions(board: &Board) -> Vec<Question> {
                 (true, true) => vec![question(None, Expected::Series)],
                 (true, false) => vec![question(None, Expected::Numbers)],
                 // A reference line: invisible as it is shipped, visible once it is filled.
-                (false, _) => vec![
-                    question(None, Expected::Nothing),
-                    question(Some(SOME_HEIGHT), Expected::Numbers),
-                ],
+                (false, _) => {
+                    let shipped = question(None, Expected::Nothing);
+                    let filled =
+                        SOME_HEIGHTS.map(|height| question(Some(height), Expected::Numbers));
+                    [shipped].into_iter().chain(filled).collect()
+                }
             }
         })
         .collect()

@@ -74,26 +74,42 @@ fn at(level: u32) -> Choice {
 }
 
 #[test]
-fn the_highest_level_with_the_baselines_mode_is_taken_unless_one_is_named() {
+fn lines_follow_the_load_unless_a_level_is_named() {
     let levels: &[(u32, &[&str])] = &[
         (60, &["round-robin", "kv-blocks", "kv"]),
-        (120, &["round-robin", "kv-blocks"]),
+        (120, &["round-robin", "kv-blocks", "kv+draft"]),
         (180, &["kv"]),
     ];
     check(
         levels,
         &Choice::default(),
         &expect![[r#"
-            Reference lines: baseline is round-robin, one optimisation is kv-blocks, at 120 conversations, from run abc of 2025-06-15, simulated.
-              baseline_ttft_p95  0.12 s
-              baseline_tpot_p95  0.033333 s
-              baseline_itl_p95   0.05 s
-              single_ttft_p95    0.121 s
-              single_tpot_p95    0.033333 s
-              single_itl_p95     0.05 s"#]],
+            Reference lines (baseline: round-robin, one optimisation: kv, two optimisations: kv+draft) at the level of the load, where the file has it, from run abc of 2025-06-15, simulated.
+              baseline_ttft_p95  0.06 s at 60, 0.12 s at 120
+              baseline_tpot_p95  0.033333 s at 60, 0.033333 s at 120
+              baseline_itl_p95   0.05 s at 60, 0.05 s at 120
+              single_ttft_p95    0.062 s at 60, 0.18 s at 180
+              single_tpot_p95    0.033333 s at 60, 0.033333 s at 180
+              single_itl_p95     0.05 s at 60, 0.05 s at 180
+              double_ttft_p95    0.122 s at 120
+              double_tpot_p95    0.033333 s at 120
+              double_itl_p95     0.05 s at 120"#]],
     );
-    let lines = Lines::choose(&baseline(levels), &at(60)).unwrap();
-    assert_eq!(lines.single.unwrap().mode, "kv");
+    check(
+        levels,
+        &at(120),
+        &expect![[r#"
+        Reference lines (baseline: round-robin, one optimisation: kv-blocks, two optimisations: kv+draft) at 120 conversations, from run abc of 2025-06-15, simulated.
+          baseline_ttft_p95  0.12 s
+          baseline_tpot_p95  0.033333 s
+          baseline_itl_p95   0.05 s
+          single_ttft_p95    0.121 s
+          single_tpot_p95    0.033333 s
+          single_itl_p95     0.05 s
+          double_ttft_p95    0.122 s
+          double_tpot_p95    0.033333 s
+          double_itl_p95     0.05 s"#]],
+    );
     check(
         levels,
         &at(100),
@@ -107,10 +123,25 @@ fn the_highest_level_with_the_baselines_mode_is_taken_unless_one_is_named() {
 }
 
 #[test]
+fn what_follows_the_load_is_an_expression_and_what_does_not_a_number() {
+    let baseline = baseline(&[(60, &["round-robin"]), (120, &["round-robin"])]);
+    let first = |choice: &Choice| {
+        let lines = Lines::choose(&baseline, choice).unwrap();
+        lines.constants()[0].1.clone()
+    };
+    assert_eq!(
+        first(&Choice::default()),
+        "0.06 * (scalar(max(loadgen_target_conversations)) == bool 60) \
+         + 0.12 * (scalar(max(loadgen_target_conversations)) == bool 120)"
+    );
+    assert_eq!(first(&at(120)), "0.12");
+}
+
+#[test]
 fn a_mode_that_is_not_there_is_refused_if_it_was_named() {
     let levels: &[(u32, &[&str])] = &[(60, &["round-robin", "random"])];
     let single = |mode: &str| Choice {
-        single_mode: Some(mode.to_owned()),
+        modes: [None, Some(mode.to_owned()), None],
         ..Choice::default()
     };
     check(
@@ -119,36 +150,44 @@ fn a_mode_that_is_not_there_is_refused_if_it_was_named() {
         &expect!["refused: no mode kv at 60 conversations; available: round-robin, random"],
     );
     let without = Choice {
-        baseline_mode: "fifo".to_owned(),
+        modes: [Some("fifo".to_owned()), None, None],
         ..Choice::default()
     };
     check(
         levels,
         &without,
-        &expect!["refused: no mode fifo at any level; available: round-robin, random"],
+        &expect!["refused: no mode fifo at 60 conversations; available: round-robin, random"],
     );
     check(&[], &without, &expect!["refused: `levels` is empty"]);
+    check(
+        &[(60, &["kv"]), (80, &["kv", "random"])],
+        &Choice::default(),
+        &expect!["refused: no mode round-robin at any level; available: kv, random"],
+    );
     check(
         levels,
         &Choice::default(),
         &expect![[r#"
-            Reference lines: baseline is round-robin, there is none with one optimisation, at 60 conversations, from run abc of 2025-06-15, simulated.
-              baseline_ttft_p95  0.06 s
-              baseline_tpot_p95  0.033333 s
-              baseline_itl_p95   0.05 s
+            Reference lines (baseline: round-robin) at the level of the load, where the file has it, from run abc of 2025-06-15, simulated.
+              baseline_ttft_p95  0.06 s at 60
+              baseline_tpot_p95  0.033333 s at 60
+              baseline_itl_p95   0.05 s at 60
               single_ttft_p95    no line: no figure in the file
               single_tpot_p95    no line: no figure in the file
-              single_itl_p95     no line: no figure in the file"#]],
+              single_itl_p95     no line: no figure in the file
+              double_ttft_p95    no line: no figure in the file
+              double_tpot_p95    no line: no figure in the file
+              double_itl_p95     no line: no figure in the file"#]],
     );
 }
 
 fn some_lines() -> Lines {
-    let baseline = baseline(&[(60, &["round-robin", "kv"])]);
-    Lines::choose(&baseline, &Choice::default()).unwrap()
+    let baseline = baseline(&[(60, &["round-robin", "kv", "kv+draft"])]);
+    Lines::choose(&baseline, &at(60)).unwrap()
 }
 
 #[test]
-fn all_six_are_set_and_nothing_else_is_changed() {
+fn all_nine_are_set_and_nothing_else_is_changed() {
     let lines = some_lines();
     let filled: Value = serde_json::from_str(&fill(SHIPPED, &lines).unwrap()).unwrap();
     let description = filled["description"].as_str().unwrap();
@@ -164,7 +203,7 @@ fn all_six_are_set_and_nothing_else_is_changed() {
             set += 1;
         }
     }
-    assert_eq!(set, 6);
+    assert_eq!(set, 9);
     let shipped: Value = serde_json::from_str(SHIPPED).unwrap();
     undone["description"] = shipped["description"].clone();
     assert_eq!(undone, shipped);
