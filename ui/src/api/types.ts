@@ -297,7 +297,12 @@ export type RoutingCandidate = { worker: number,
   /** Leading blocks of the prompt that it held or was about to hold. */
   overlap_blocks: number, in_flight: number,
   /** What the policy weighed; `null` if it does not weigh. */
-  cost: number | null, };
+  cost: number | null,
+  /**
+   * The time to the first token that the router expected there; absent if the policy does not
+   * expect any.
+   */
+  ttft_ms?: number, };
 
 /** The server's own timing as it came; ours has these fields. */
 export type ServerTiming = { ttft_ms?: number, prefill_wait_time_ms?: number, prefill_time_ms?: number, total_time_ms?: number, itl_ms?: number, kv_hit_rate?: number, };

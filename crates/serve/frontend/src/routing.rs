@@ -11,6 +11,7 @@ pub(crate) fn summary(decision: &Decision) -> Routing {
         overlap_blocks: candidate.overlap_blocks,
         in_flight: candidate.in_flight,
         cost: candidate.cost,
+        ttft_ms: candidate.terms.map(|terms| terms.ttft_ms),
     };
     let rows = decision.candidates.iter().map(row).collect();
     Routing {
@@ -50,6 +51,7 @@ mod tests {
             overlap_blocks: 0,
             in_flight: 0,
             cost,
+            ttft_ms: None,
         };
         let rows = (0..).zip(costs).map(row).collect();
         let workers: Vec<u64> = cheapest(rows, chosen)

@@ -35,4 +35,9 @@ pub struct RoutingCandidate {
     pub in_flight: u32,
     /// What the policy weighed; `null` if it does not weigh.
     pub cost: Option<f64>,
+    /// The time to the first token that the router expected there; absent if the policy does not
+    /// expect any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[ts(optional)]
+    pub ttft_ms: Option<f32>,
 }

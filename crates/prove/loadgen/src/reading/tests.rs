@@ -227,7 +227,7 @@ fn a_routers_reason_is_kept_if_it_is_ours() {
     };
     let ours = r#"{"mode":"kv","reason":"most cached","blocks":9,"queued_ms":0.5,"more":1,
         "predicted_ttft_ms":80.0,"candidates":[
-        {"worker":2,"overlap_blocks":7,"in_flight":3,"cost":1.5},
+        {"worker":2,"overlap_blocks":7,"in_flight":3,"cost":1.5,"ttft_ms":80.0},
         {"worker":0,"overlap_blocks":0,"in_flight":1,"cost":null}]}"#;
     let ours = ours.replace('\n', " ");
     for (routing, mode) in [

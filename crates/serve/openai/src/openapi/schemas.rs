@@ -279,6 +279,7 @@ fn extensions() -> Value {
     let workers = fields("integer", &["prefill_worker_id", "decode_worker_id"]);
     let mut candidate = fields("integer", &["worker", "overlap_blocks", "in_flight"]);
     candidate.insert("cost".to_owned(), json!({ "type": ["number", "null"] }));
+    candidate.extend(fields("number", &["ttft_ms"]));
     let candidate = json!({ "type": "object", "properties": candidate });
     json!({
         "AnswerExtensions": {

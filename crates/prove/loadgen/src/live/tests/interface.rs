@@ -56,7 +56,7 @@ async fn names_in_snapshots_and_conversations_are_an_interface() {
         conversation.turns[]: user assistant
         conversation.turns[].answered: conversation_id conversation turn turns turn_type attempt due_s sent_s ended_s dispatch_lag_ms ttft_ms tpot_ms itl_p50_ms longest_gap_ms e2e_ms prompt_tokens cached_tokens output_tokens chunks
         conversation.turns[].answered.routing: mode reason blocks queued_ms predicted_ttft_ms
-        conversation.turns[].answered.routing.candidates[]: worker overlap_blocks in_flight cost
+        conversation.turns[].answered.routing.candidates[]: worker overlap_blocks in_flight cost ttft_ms
         conversations: active in_flight writing idle begun completed stopped failed
         settings: concurrency max_tokens starts_per_second max_requests_per_second arrivals_per_second starters zipf
         settings.think_time_s: start end
