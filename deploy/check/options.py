@@ -104,8 +104,8 @@ def router_modes():
 
 def of_sources():
     """The list itself, as far as it can be compared."""
-    # Those of its console are in a file of their own.
-    files = ("loadgen.rs", "console.rs")
+    # Those that it shares with others are in files of their own.
+    files = ("loadgen.rs", "console.rs", "texts.rs")
     text = "".join((ROOT / "crates/homing/src/args" / name).read_text() for name in files)
     defined = {
         name.replace("_", "-") for name in re.findall(r"^    pub\(crate\) (\w+):", text, re.M)

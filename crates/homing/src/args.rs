@@ -17,6 +17,7 @@ mod observability;
 mod peers;
 mod shared;
 mod sweep;
+mod texts;
 mod tracing;
 
 use std::net::IpAddr;
@@ -44,6 +45,7 @@ pub(crate) use self::shared::{
     SpeculationChoice, UnknownFieldsChoice,
 };
 pub(crate) use self::sweep::{SweepArgs, SweepCommand};
+pub(crate) use self::texts::TextArgs;
 pub(crate) use self::tracing::{OtlpProtocolChoice, TracingArgs};
 
 /// Sends every turn of an LLM conversation home: to the replica that already holds its KV

@@ -34,6 +34,8 @@ pub(crate) struct Surroundings<'a> {
     /// Line under the heading, unless the plan has one.
     pub(crate) subtitle: String,
     pub(crate) access: Access,
+    /// Clients of the API have keys, so that not everybody may see decisions.
+    pub(crate) private_decisions: bool,
     /// Where to look if there are no pages.
     pub(crate) status_page: String,
     /// A Prometheus that was started beside this process. It answers the dashboards' queries unless
@@ -60,6 +62,7 @@ impl ConsoleSetup {
                 subtitle: plan.subtitle.unwrap_or(surroundings.subtitle),
                 slos: plan.slos,
                 access: surroundings.access,
+                private_decisions: surroundings.private_decisions,
                 assets: pages::built(),
                 status_page: surroundings.status_page,
                 baseline: baseline::prepare(plan.baseline)?,

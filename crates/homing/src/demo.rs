@@ -302,6 +302,7 @@ impl System {
         let surroundings = Surroundings {
             subtitle: format!("Powered by Homing, on {workers}"),
             access: self.control.access.clone(),
+            private_decisions: false,
             status_page,
             prometheus,
         };

@@ -9,6 +9,7 @@ use http_client::{HttpClient, HttpOptions};
 use loadgen::client::{Client, ServedModel, Target};
 use loadgen::user_model::{self as writer, UserModel};
 use loadgen::{Failure, Starter};
+use tracing::warn;
 
 use crate::environment::secret;
 use crate::plan::{TextPlan, TextSource, UserModelPlan};
@@ -49,10 +50,23 @@ pub(crate) async fn user_model(
     }
     let transport = HttpClient::network(HttpOptions::default());
     let asking = Client::new(transport.clone(), target.clone(), writer::PATIENCE, clock);
-    let served = find_model(&asking, name.as_deref()).await?;
-    target.model = served.name;
+    target.model = match name {
+        // It may start later. Until then questions are built in, and counted.
+        Some(name) if is_silent(&asking).await => {
+            warn!(url, "the user model does not answer yet");
+            name.clone()
+        }
+        name => {
+            let served = find_model(&asking, name.as_deref()).await;
+            served.context("--user-model")?.name
+        }
+    };
     let client = Client::new(transport, target, writer::PATIENCE, clock);
     Ok(Some(UserModel::new(client)))
+}
+
+async fn is_silent(client: &Client) -> bool {
+    matches!(client.models().await, Err(Failure { status: None, .. }))
 }
 
 /// Asks what is served, which also tells whether the address and the key are right.

@@ -26,7 +26,6 @@ use self::view::View;
 use crate::args::LoadgenArgs;
 use crate::environment::secret;
 use crate::load_parts::{find_model, read_texts, user_model};
-use crate::plan::{TextPlan, TextSource, UserModelPlan};
 use crate::print;
 use crate::process::{stop_signal, unix_ms};
 
@@ -53,13 +52,9 @@ pub(crate) fn run(args: &LoadgenArgs) -> ExitCode {
 /// Whether all objectives hold.
 async fn load(args: &LoadgenArgs) -> anyhow::Result<bool> {
     let clock = Clock::start();
-    let starters = read_texts(&texts(args)).await?;
+    let starters = read_texts(&args.texts.resolve(usize::MAX)).await?;
     let (client, served) = client(args, clock).await?;
-    let writer = args.user_model.as_ref().map(|url| UserModelPlan {
-        url: url.clone(),
-        name: args.user_model_name.clone(),
-    });
-    let user_model = user_model(writer.as_ref(), clock).await?;
+    let user_model = user_model(args.texts.user_model().as_ref(), clock).await?;
     let recorder = Recorder::create(args.record.as_deref())?;
     let registry = Registry::new();
     let tasks = TaskTracker::new();
@@ -142,16 +137,6 @@ fn settings(args: &LoadgenArgs) -> Settings {
             false => StarterMode::Shared,
         },
         zipf: args.zipf,
-    }
-}
-
-fn texts(args: &LoadgenArgs) -> TextPlan {
-    TextPlan {
-        source: match &args.corpus {
-            Some(place) => TextSource::Corpus(place.clone()),
-            None => TextSource::Articles(usize::MAX),
-        },
-        limit: args.text_limit.map(|limit| limit as usize),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
+use super::TextArgs;
+
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LoadArgs {
     /// Run without the load generator; send your own requests to the API
@@ -22,31 +24,11 @@ pub(crate) struct LoadArgs {
     /// each conversation with a line of its own, so that none hits another's cache.
     #[arg(long, value_enum, default_value_t = StarterChoice::Ten, hide_possible_values = true, help_heading = "Load")]
     pub(crate) starters: StarterChoice,
-    /// Folder of text files to begin conversations with, or s3://bucket/folder, instead of articles
-    ///
-    /// As for `homing loadgen --corpus`.
-    #[arg(long, value_name = "PLACE", help_heading = "Load")]
-    pub(crate) corpus: Option<String>,
-    /// Cut every text at this many characters, at the end of a paragraph
-    #[arg(long, value_name = "CHARACTERS", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Load")]
-    pub(crate) text_limit: Option<u32>,
     /// Longest answer, in tokens; the console can change it; by default 1024, or 96 with a real engine
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Load")]
     pub(crate) max_tokens: Option<u32>,
-    /// Server whose model writes the users' questions; by default they are built in
-    ///
-    /// Its API key is taken from HOMING_USER_MODEL_API_KEY. If it does not answer within 30 s,
-    /// a built-in question is asked and counted.
-    #[arg(long, value_name = "URL", help_heading = "Load")]
-    pub(crate) user_model: Option<String>,
-    /// Model to request there; by default the first that it lists
-    #[arg(
-        long,
-        value_name = "MODEL",
-        requires = "user_model",
-        help_heading = "Load"
-    )]
-    pub(crate) user_model_name: Option<String>,
+    #[command(flatten)]
+    pub(crate) texts: TextArgs,
 }
 
 /// Texts that conversations begin with.

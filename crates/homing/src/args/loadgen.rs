@@ -12,7 +12,7 @@ use lab::notation::{duration, speed};
 use stats::Objectives;
 use telemetry::catalog::DEFINITIONS;
 
-use super::{ConsoleArgs, HttpsArgs};
+use super::{ConsoleArgs, HttpsArgs, TextArgs};
 
 /// What `--help` says after the options.
 pub(super) fn after_help() -> String {
@@ -117,18 +117,8 @@ pub(crate) struct LoadgenArgs {
     #[arg(long, default_value_t = 42, help_heading = "Load")]
     pub(crate) seed: u64,
 
-    /// Folder of text files to begin conversations with, or s3://bucket/folder; by default
-    /// forty built-in articles
-    ///
-    /// Files that are empty, larger than 4 MiB or not text are skipped with a warning. A bucket is
-    /// read with the usual variables: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION,
-    /// AWS_ENDPOINT_URL for servers other than Amazon's, AWS_ALLOW_HTTP=true if that is http,
-    /// AWS_SKIP_SIGNATURE=true for public buckets.
-    #[arg(long, value_name = "PLACE", help_heading = "Text")]
-    pub(crate) corpus: Option<String>,
-    /// Cut every text at this many characters, at the end of a paragraph; by default none is cut
-    #[arg(long, value_name = "CHARACTERS", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Text")]
-    pub(crate) text_limit: Option<u32>,
+    #[command(flatten)]
+    pub(crate) texts: TextArgs,
     /// Begin every conversation with a line of its own, so that none hits another's cache
     #[arg(long, help_heading = "Text")]
     pub(crate) unique: bool,
@@ -141,20 +131,6 @@ pub(crate) struct LoadgenArgs {
     /// equal questions of different conversations differently, as a server that samples does.
     #[arg(long, help_heading = "Text")]
     pub(crate) sampling_seeds: bool,
-    /// Server whose model writes the users' questions; by default they are built in
-    ///
-    /// Its API key is taken from HOMING_USER_MODEL_API_KEY. If it does not answer within 30 s,
-    /// a built-in question is asked and counted.
-    #[arg(long, value_name = "URL", help_heading = "Text")]
-    pub(crate) user_model: Option<String>,
-    /// Model to request there; by default the first that it lists
-    #[arg(
-        long,
-        value_name = "MODEL",
-        requires = "user_model",
-        help_heading = "Text"
-    )]
-    pub(crate) user_model_name: Option<String>,
 
     /// Write a JSON line per request to this file
     #[arg(long, value_name = "FILE", help_heading = "Results")]

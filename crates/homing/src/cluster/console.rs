@@ -29,6 +29,8 @@ pub(super) struct ConsoleListener {
 pub(super) struct ConsoleSite<'a> {
     pub(super) frontend: &'a Frontend,
     pub(super) access: Access,
+    /// Clients of the API have keys.
+    pub(super) private_decisions: bool,
     /// Where this machine reaches the API.
     pub(super) api: SocketAddr,
     /// Where to look if there are no pages.
@@ -78,6 +80,7 @@ impl ConsoleListener {
         let surroundings = Surroundings {
             subtitle: site.subtitle,
             access: site.access,
+            private_decisions: site.private_decisions,
             status_page: site.status_page,
             prometheus: None,
         };

@@ -26,7 +26,7 @@ async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
     let mut signals = StopSignals::listen()?;
     // Without a list of models there is nothing to read again, and the signal ends the process.
     let lists_models = plan.models.iter().any(|model| model.words.is_some());
-    let mut reload = match lists_models {
+    let reload = match lists_models {
         true => Some(ReloadSignal::listen()?),
         false => None,
     };
@@ -38,6 +38,7 @@ async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
     let greeting = Greeting::new(&plan.models, peers.address());
     let (clock, registry) = (Clock::start(), process::registry());
     let id = FrontendId(draw_id());
+    let private_decisions = plan.api_key_file.is_some();
     let keys = plan.api_key_file.map(|path| keys::follow(&path, &tasks));
     let config = FrontendConfig {
         api_keys: keys.transpose()?,
@@ -67,20 +68,24 @@ async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
     let site = ConsoleSite {
         frontend: &frontend,
         access: plan.control.access.clone(),
+        private_decisions,
         api: doors.inside()?,
         status_page: format!("{}/", urls.api),
         subtitle: greeting.subtitle(),
         clock,
         registry: &registry,
     };
-    let load = doors.serve(site, listening, &tasks, &drain).await?;
-    greeting.print(&plan.control, &urls);
-    loop {
-        tokio::select! {
-            () = signals.next() => break,
-            () = asked_to_reload(reload.as_mut()) => models.reload().await,
+    let opening = doors.serve(site, listening, &tasks, &drain);
+    let load = tokio::select! {
+        load = opening => {
+            let load = load?;
+            greeting.print(&plan.control, &urls);
+            until_stopped(&mut signals, reload, &mut models).await;
+            load
         }
-    }
+        // The load generator's texts may be far away.
+        () = signals.next() => None,
+    };
     if let Some(load) = load {
         // Nobody reads those answers, so nobody waits for them.
         load.stop().await;
@@ -108,6 +113,20 @@ fn secured(
     let tls = Some(https.tls.clone());
     tasks.spawn(https.follow(tasks.stop.clone()));
     Ok(Listening { tls, ..listening })
+}
+
+/// Reads the models again whenever it is asked to.
+async fn until_stopped(
+    signals: &mut StopSignals,
+    mut reload: Option<ReloadSignal>,
+    models: &mut RunningModels,
+) {
+    loop {
+        tokio::select! {
+            () = signals.next() => break,
+            () = asked_to_reload(reload.as_mut()) => models.reload().await,
+        }
+    }
 }
 
 async fn asked_to_reload(signal: Option<&mut ReloadSignal>) {
@@ -145,7 +164,7 @@ impl Greeting {
     fn subtitle(&self) -> String {
         let workers = self.models.iter().map(|[_, _, workers]| workers.as_str());
         let workers: Vec<&str> = workers.collect();
-        format!("Powered by Homing, on {}", workers.join("; "))
+        format!("Powered by Homing; workers: {}", workers.join("; "))
     }
 
     fn print(&self, control: &Control, urls: &Urls) {

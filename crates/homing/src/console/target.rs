@@ -40,6 +40,9 @@ const MOST_BYTES: usize = 8 << 20;
 /// A block is the unit of a router; this is the specification's size, for one that does not say.
 const BLOCK_SIZE: u32 = 32;
 
+/// A metric that only a Homing has.
+const OF_HOMING: &str = "homing_build_info";
+
 /// Where it is, and what it is shown.
 #[derive(Clone, Debug)]
 pub(crate) struct TargetAddress {
@@ -144,7 +147,12 @@ impl Inner {
         let metrics = self.get("/metrics").await;
         let metrics = metrics.as_deref().map(String::from_utf8_lossy);
         let metrics = metrics.unwrap_or_default();
-        let mut view = match self.look_at_homing().await {
+        let homing = match metrics.contains(OF_HOMING) {
+            true => self.look_at_homing().await,
+            // Others log what they are asked and do not know.
+            false => None,
+        };
+        let mut view = match homing {
             Some(view) => view,
             None => match recognise(&metrics) {
                 Some(engine) => self.of_engine(&engine),

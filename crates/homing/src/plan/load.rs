@@ -3,7 +3,7 @@
 use loadgen::{Settings, StarterMode};
 use preprocess::corpus;
 
-use crate::args::{LoadArgs, StarterChoice};
+use crate::args::{LoadArgs, StarterChoice, TextArgs};
 
 /// Conversations against an API.
 #[derive(Clone, Debug)]
@@ -75,13 +75,34 @@ impl StarterChoice {
     }
 }
 
+impl TextArgs {
+    /// Without a place, so many of the built-in articles.
+    pub(crate) fn resolve(&self, articles: usize) -> TextPlan {
+        TextPlan {
+            source: match &self.corpus {
+                Some(place) => TextSource::Corpus(place.clone()),
+                None => TextSource::Articles(articles),
+            },
+            limit: self.text_limit.map(|limit| limit as usize),
+        }
+    }
+
+    pub(crate) fn user_model(&self) -> Option<UserModelPlan> {
+        Some(UserModelPlan {
+            url: self.user_model.clone()?,
+            name: self.user_model_name.clone(),
+        })
+    }
+}
+
 impl LoadArgs {
     /// `None` if there is to be no load generator.
     pub(super) fn resolve(self, usual: UsualLoad, seed: u64) -> Option<LoadPlan> {
         if self.no_load {
             return None;
         }
-        let limit = self.text_limit.map(|limit| limit as usize);
+        let mut texts = self.texts.resolve(self.starters.articles());
+        texts.limit = texts.limit.or(usual.text_limit);
         Some(LoadPlan {
             settings: Settings {
                 concurrency: self.concurrency.unwrap_or(usual.concurrency),
@@ -92,17 +113,8 @@ impl LoadArgs {
                 },
                 ..Settings::default()
             },
-            texts: TextPlan {
-                source: match self.corpus {
-                    Some(place) => TextSource::Corpus(place),
-                    None => TextSource::Articles(self.starters.articles()),
-                },
-                limit: limit.or(usual.text_limit),
-            },
-            user_model: self.user_model.map(|url| UserModelPlan {
-                url,
-                name: self.user_model_name,
-            }),
+            texts,
+            user_model: self.texts.user_model(),
             seed,
             warm: self.warm,
             autostart: self.autostart,

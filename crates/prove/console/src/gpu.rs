@@ -14,17 +14,15 @@ mod poll;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
 use http_client::GetError;
 use parking_lot::Mutex;
-use serde::Deserialize;
 
 use self::matching::Gpu;
-use crate::prometheus::{AddressError, base_address};
+use crate::prometheus::{AddressError, SeriesError, base_address};
 use crate::state::{GpuSource, WorkerState};
 
 /// Bytes in the exporter's unit of memory.
@@ -72,60 +70,13 @@ enum GpuError {
     Timeout(Duration),
     #[error(transparent)]
     Get(#[from] GetError),
-    #[error("not an answer of Prometheus: {0}")]
-    Answer(serde_json::Error),
-    #[error("Prometheus error: {0}")]
-    Prometheus(String),
+    #[error(transparent)]
+    Series(#[from] SeriesError),
     #[error("status {status}, {error}")]
     Status {
         status: StatusCode,
-        error: Box<Self>,
+        error: SeriesError,
     },
     #[error("Prometheus has no series {0}")]
     NoSeries(&'static str),
-}
-
-/// One series of an instant query.
-#[derive(Clone, Debug, PartialEq)]
-struct Series {
-    labels: BTreeMap<String, String>,
-    value: f64,
-}
-
-/// What Prometheus answers, as far as it matters here.
-#[derive(Deserialize)]
-#[serde(tag = "status", rename_all = "lowercase")]
-enum Answer {
-    Success { data: Data },
-    Error { error: String },
-}
-
-#[derive(Deserialize)]
-struct Data {
-    result: Vec<Row>,
-}
-
-#[derive(Deserialize)]
-struct Row {
-    metric: BTreeMap<String, String>,
-    /// A time, and a number as text.
-    value: (f64, String),
-}
-
-/// Reads the answer to an instant query.
-fn parse(body: &[u8]) -> Result<Vec<Series>, GpuError> {
-    match serde_json::from_slice(body).map_err(GpuError::Answer)? {
-        Answer::Error { error } => Err(GpuError::Prometheus(error)),
-        Answer::Success { data } => {
-            let series = data.result.into_iter().filter_map(|row| {
-                let value = row.value.1.parse::<f64>().ok()?;
-                // A GPU that is away is reported as no number.
-                value.is_finite().then_some(Series {
-                    labels: row.metric,
-                    value,
-                })
-            });
-            Ok(series.collect())
-        }
-    }
 }

@@ -76,7 +76,7 @@ pub use crate::gpu::GpuFeed;
 pub use crate::history::{History, HistoryPoint, WorkerInFlight};
 pub use crate::load::{Load, LoadElsewhere};
 pub use crate::parts::{Part, PartError, PartKind};
-pub use crate::prometheus::{AddressError, Prometheus};
+pub use crate::prometheus::{AddressError, Prometheus, Series, SeriesError, parse_series};
 pub use crate::state::{
     CacheState, Control, GpuSource, LatestDecision, LoadPlace, ModelState, RequestCounts,
     RouterState, Slos, SpeculationState, State, SystemView, WorkerState,
@@ -93,6 +93,9 @@ pub struct ConsoleConfig {
     pub subtitle: String,
     pub slos: Slos,
     pub access: Access,
+    /// Clients of the API have keys: only who may change something sees a decision, which tells about
+    /// a client's request.
+    pub private_decisions: bool,
     pub assets: Assets,
     /// Where to look at the system if there are no pages.
     pub status_page: String,
@@ -161,6 +164,10 @@ impl Console {
     fn state(&self, load: Option<Snapshot>, granted: bool) -> State {
         let Inner { config, system, .. } = &*self.inner;
         let place = self.inner.load.place();
+        let mut system = system.view();
+        if config.private_decisions && !granted {
+            system.last_decision = None;
+        }
         State {
             version: env!("CARGO_PKG_VERSION"),
             title: config.title.clone(),
@@ -171,7 +178,7 @@ impl Console {
                 granted,
             },
             slos: config.slos,
-            system: system.view(),
+            system,
             baseline: config.baseline.status(),
             load,
             load_at: place,

@@ -4,6 +4,7 @@
 //! paths, with the parameters that they have; each query and its answer are bounded, and so is
 //! the number of concurrent queries. Errors of Prometheus are passed on unchanged.
 
+mod series;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ use serde::Deserialize;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+pub use self::series::{Series, SeriesError, parse_series};
 use crate::error::Problem;
 
 /// For one answer, the wait for a turn included.

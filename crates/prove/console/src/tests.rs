@@ -47,7 +47,7 @@ async fn before_load_the_state_shows_the_system() {
         (&json!(1_000_000), &json!(32))
     );
     assert_eq!(before["gpu"], json!({ "kind": "process" }));
-    assert_eq!(before["last_decision"], Value::Null);
+    assert_eq!(before["last_decision"]["number"], 1);
     let worker = &before["workers"][2];
     assert_eq!(worker["speculation"]["acceptance_pct"], Value::Null);
     assert_eq!(
@@ -198,6 +198,15 @@ async fn whoever_changes_something_needs_the_token() {
             state["control"],
             json!({ "token_required": true, "granted": granted })
         );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_clients_have_keys_a_decision_is_not_for_everybody() {
+    let bench = Bench::with_keys();
+    for (token, number) in [(None, Value::Null), (Some(TOKEN), json!(1))] {
+        let (_, state) = bench.call("GET /api/state", None, token).await;
+        assert_eq!(state["last_decision"]["number"], number);
     }
 }
 

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ::console::{CacheState, SystemView, WorkerState};
-use serde::Deserialize;
+use ::console::{CacheState, Series, SystemView, WorkerState, parse_series};
 
 use super::{Inner, MOST_BYTES, unknown};
 
@@ -13,24 +12,6 @@ const TOTAL_BLOCKS: &str = "dynamo_component_kvstats_total_blocks";
 
 /// Labels that tell one worker from another, the best first.
 const NAMES: [&str; 4] = ["pod", "worker_id", "dynamo_worker_id", "instance"];
-
-/// What Prometheus answers, as far as it matters here.
-#[derive(Deserialize)]
-struct Answer {
-    data: Data,
-}
-
-#[derive(Deserialize)]
-struct Data {
-    result: Vec<Row>,
-}
-
-#[derive(Deserialize)]
-struct Row {
-    metric: BTreeMap<String, String>,
-    /// A time, and a number as text.
-    value: (f64, String),
-}
 
 impl Inner {
     /// Its workers, if Prometheus knows some; otherwise nothing.
@@ -73,20 +54,11 @@ impl Inner {
     }
 }
 
+/// An answer of Prometheus, added up for each worker.
 fn parse(body: &[u8]) -> BTreeMap<String, u32> {
     let mut workers = BTreeMap::new();
-    let Ok(answer) = serde_json::from_slice::<Answer>(body) else {
-        return workers;
-    };
-    for row in answer.data.result {
-        let name = NAMES.iter().find_map(|name| row.metric.get(*name));
-        let value = row
-            .value
-            .1
-            .parse::<f64>()
-            .ok()
-            .filter(|value| value.is_finite());
-        if let (Some(name), Some(value)) = (name, value) {
+    for Series { labels, value } in parse_series(body).unwrap_or_default() {
+        if let Some(name) = NAMES.iter().find_map(|name| labels.get(*name)) {
             *workers.entry(name.clone()).or_default() += value.max(0.0) as u32;
         }
     }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{MEBIBYTE, Series};
+use super::MEBIBYTE;
+use crate::prometheus::Series;
 use crate::state::WorkerState;
 
 /// Labels that may hold a worker's name, the most telling first. `Hostname` is the exporter's

@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::matching::{self, Gpu};
-use super::{GpuError, GpuFeed, Series, parse};
+use super::{GpuError, GpuFeed};
+use crate::prometheus::{Series, parse_series};
 
 const PACE: Duration = Duration::from_secs(5);
 
@@ -64,12 +65,9 @@ impl GpuFeed {
     async fn query(&self, transport: &HttpClient, metric: &str) -> Result<Vec<Series>, GpuError> {
         let address = format!("{}/api/v1/query?query={metric}", self.inner.url);
         let (status, body) = transport.get(&address, MOST_BYTES).await?;
-        parse(&body).map_err(|error| match status {
-            StatusCode::OK => error,
-            status => GpuError::Status {
-                status,
-                error: Box::new(error),
-            },
+        parse_series(&body).map_err(|error| match status {
+            StatusCode::OK => error.into(),
+            status => GpuError::Status { status, error },
         })
     }
 }

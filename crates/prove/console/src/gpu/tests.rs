@@ -1,11 +1,14 @@
 //! Tables of what Prometheus says, and a stand-in for it on a paused clock.
 
+use std::collections::BTreeMap;
+
 use contract::{Abilities, BlockFormat, GpuSpec, ModelName, WorkerCard, WorkerId, WorkerStatus};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::matching::{apply, join};
 use super::*;
+use crate::prometheus::Series;
 use crate::tests::bench;
 
 fn worker(id: u64, name: &str, gpus: u32) -> WorkerState {
@@ -129,23 +132,6 @@ fn memory_is_the_fullest_gpus() {
     apply(&gpus, &mut workers);
     assert_eq!(workers[0].memory_used_bytes, Some(700 << 20));
     assert_eq!(workers[0].gpu.memory_bytes, 1 << 30);
-}
-
-#[test]
-fn answers_are_read() {
-    let row = |value: &str| json!({ "metric": { "gpu": "0" }, "value": [1.5, value] });
-    let answer = |rows: &[serde_json::Value]| {
-        let data = json!({ "resultType": "vector", "result": rows });
-        let answer = json!({ "status": "success", "data": data });
-        parse(answer.to_string().as_bytes())
-    };
-    assert_eq!(answer(&[row("42")]).unwrap(), [series("gpu=0", 42.0)]);
-    assert_eq!(answer(&[row("NaN")]).unwrap(), []);
-    let refused = br#"{ "status": "error", "errorType": "timeout", "error": "too slow" }"#;
-    let refused = parse(refused).unwrap_err().to_string();
-    assert_eq!(refused, "Prometheus error: too slow");
-    let page = parse(b"<html>").unwrap_err().to_string();
-    assert!(page.starts_with("not an answer of Prometheus"), "{page}");
 }
 
 #[test]

@@ -8,7 +8,8 @@
 //!
 //! - **What is shown is fresh or gone.** A state that is older than [`STALE`] is not shown: the page
 //!   says why instead.
-//! - **Bounded.** Answers have at most [`MOST_BYTES`], and each call ends after [`PATIENCE`].
+//! - **Bounded.** Answers have at most [`MOST_BYTES`], each call ends after [`PATIENCE`], and of those
+//!   for pages at most [`MOST_AT_ONCE`] run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use loadgen::snapshot::Snapshot;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -42,6 +44,9 @@ const STALE: Duration = Duration::from_secs(5);
 /// The longest answer: a list of conversations, or one with its texts.
 const MOST_BYTES: usize = 32 << 20;
 
+/// Running calls, of all pages together.
+const MOST_AT_ONCE: usize = 8;
+
 /// Marks what another console passes on: consoles that name each other would ask in circles.
 pub(crate) const PASSED_ON: HeaderName = HeaderName::from_static("x-homing-passed-on");
 
@@ -59,6 +64,7 @@ struct Inner {
     transport: HttpClient,
     clock: Clock,
     kept: Mutex<Kept>,
+    turns: Semaphore,
 }
 
 #[derive(Debug, Default)]
@@ -119,6 +125,7 @@ impl LoadElsewhere {
                 transport,
                 clock: Clock::start(),
                 kept: Mutex::default(),
+                turns: Semaphore::new(MOST_AT_ONCE),
             }),
         })
     }
@@ -170,7 +177,7 @@ impl LoadElsewhere {
     pub(crate) async fn forward(&self, path: &str) -> Result<Response, Problem> {
         let request = Request::get(self.address(path));
         let (status, body) = self
-            .call(request, Bytes::new())
+            .call_in_turn(request, Bytes::new())
             .await
             .map_err(|error| self.unreachable(&error))?;
         let json = [(CONTENT_TYPE, "application/json")];
@@ -197,7 +204,7 @@ impl LoadElsewhere {
         body: Bytes,
     ) -> Result<Snapshot, Problem> {
         let failed = |error: LoadError| self.unreachable(&error);
-        let (status, body) = self.call(request, body).await.map_err(&failed)?;
+        let (status, body) = self.call_in_turn(request, body).await.map_err(&failed)?;
         match status {
             StatusCode::OK => {
                 let snapshot = serde_json::from_slice::<Snapshot>(&body);
@@ -211,6 +218,17 @@ impl LoadElsewhere {
                 None => failed(LoadError::Status(status)),
             }),
         }
+    }
+
+    /// For a page; there may be many of them.
+    async fn call_in_turn(
+        &self,
+        request: http::request::Builder,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), LoadError> {
+        let turn = timeout(PATIENCE, self.inner.turns.acquire()).await;
+        let _turn = turn.map_err(|_| LoadError::Timeout)?;
+        self.call(request, body).await
     }
 
     async fn call(

@@ -29,8 +29,9 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use crate::{
-    Assets, BaselineBoard, Console, ConsoleConfig, Dashboard, GpuSource, Load, ModelState,
-    Prometheus, Refusal, RequestCounts, RouterState, Slos, System, SystemView, WorkerState,
+    Assets, BaselineBoard, Console, ConsoleConfig, Dashboard, GpuSource, LatestDecision, Load,
+    ModelState, Prometheus, Refusal, RequestCounts, RouterState, Slos, System, SystemView,
+    WorkerState,
 };
 
 pub(crate) const TOKEN: &str = "secret";
@@ -68,6 +69,14 @@ impl Bench {
         Self::with(tasks, load, |config| config.access = access)
     }
 
+    /// Before an API whose clients have keys.
+    pub(crate) fn with_keys() -> Self {
+        Self::with(TaskTracker::new(), Load::None, |config| {
+            config.access = Access::Token(TOKEN.to_owned());
+            config.private_decisions = true;
+        })
+    }
+
     /// With a load generator that is not in this process.
     pub(crate) fn with_load(load: Load) -> Self {
         Self::with(TaskTracker::new(), load, |_| ())
@@ -80,6 +89,7 @@ impl Bench {
             subtitle: "And more".to_owned(),
             slos: Slos::default(),
             access: Access::Open,
+            private_decisions: false,
             assets: Assets::default(),
             status_page: "http://api/".to_owned(),
             baseline: BaselineBoard::default(),
@@ -247,7 +257,7 @@ impl System for Invented {
             },
             workers: workers.collect(),
             block_size: 32,
-            last_decision: None,
+            last_decision: Some(LatestDecision::Elsewhere(json!({ "number": 1 }))),
             gpu: GpuSource::Process,
         }
     }
