@@ -24,12 +24,7 @@ pub(crate) fn run(plan: FrontendPlan) -> anyhow::Result<()> {
 
 async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
     let mut signals = StopSignals::listen()?;
-    // Without a list of models there is nothing to read again, and the signal ends the process.
-    let lists_models = plan.models.iter().any(|model| model.words.is_some());
-    let reload = match lists_models {
-        true => Some(ReloadSignal::listen()?),
-        false => None,
-    };
+    let reload = reload_signal(&plan.models)?;
     let tasks = Tasks::new();
     // Bound first: a port that is taken is the first thing to report.
     let doors = Doors::open(plan.api, plan.console).await?;
@@ -113,6 +108,12 @@ fn secured(
     let tls = Some(https.tls.clone());
     tasks.spawn(https.follow(tasks.stop.clone()));
     Ok(Listening { tls, ..listening })
+}
+
+/// Without a list of models there is nothing to read again, and the signal ends the process.
+fn reload_signal(models: &[ServingPlan]) -> anyhow::Result<Option<ReloadSignal>> {
+    let lists_models = models.iter().any(|model| model.words.is_some());
+    lists_models.then(ReloadSignal::listen).transpose()
 }
 
 /// Reads the models again whenever it is asked to.

@@ -27,8 +27,10 @@ const LINES: [(&str, &str, &[&str]); 3] = [
     ("double", "two optimisations", &["kv+draft", "kv+eagle3"]),
 ];
 
+type FiguresOf = fn(&BaselineCell) -> &BaselineFigures;
+
 /// Figures by the middle of their constants' names.
-const FIGURES: [(&str, fn(&BaselineCell) -> &BaselineFigures); 3] = [
+const FIGURES: [(&str, FiguresOf); 3] = [
     ("ttft", |cell| &cell.ttft_ms),
     ("tpot", |cell| &cell.tpot_ms),
     ("itl", |cell| &cell.itl_ms),
@@ -62,6 +64,9 @@ struct Line {
     /// A level, and the p95 there in seconds in the order of [`FIGURES`]; `None` draws no line.
     heights: Vec<(u32, [Option<f64>; 3])>,
 }
+
+/// Levels with the seconds of a constant there.
+type HeightsByLevel = Vec<(u32, f64)>;
 
 impl Lines {
     /// Refuses a level or a mode that the baseline does not have, and names those it has.
@@ -107,7 +112,7 @@ impl Lines {
     }
 
     /// Every constant's name, with its height in seconds at each level that has one.
-    fn heights(&self) -> Vec<(String, Vec<(u32, f64)>)> {
+    fn heights(&self) -> Vec<(String, HeightsByLevel)> {
         let mut named = Vec::new();
         for ((line, ..), found) in LINES.iter().zip(&self.lines) {
             for (index, (figure, _)) in FIGURES.iter().enumerate() {

@@ -17,6 +17,24 @@ fn chosen(candidates: &[Candidate]) -> (u64, Reason) {
     (rows[choice.index].worker.0, choice.reason)
 }
 
+/// First token, queue, decodes, eviction and wait.
+#[track_caller]
+fn check(name: &str, candidate: &Candidate, expected: [f32; 5]) {
+    let terms = terms(&REQUEST, candidate);
+    let found = [
+        terms.ttft_ms,
+        terms.queue_ms,
+        terms.decode_ms,
+        terms.eviction_ms,
+        terms.wait_ms,
+    ];
+    for (found, expected) in found.iter().zip(expected) {
+        assert!((found - expected).abs() < 0.5, "{name}: {terms:?}");
+    }
+    let sum: f32 = expected.iter().sum();
+    assert!((terms.total() - f64::from(sum)).abs() < 2.0, "{name}");
+}
+
 #[test]
 fn each_term_in_milliseconds() {
     // The priors: 8,000 tokens/s, 30 ms and 0.3 ms per request, two steps, 500 tokens.
@@ -59,6 +77,15 @@ fn each_term_in_milliseconds() {
             },
             [62.4, 0.0, 300.0, 0.0, 7500.0],
         ),
+    ] {
+        check(name, &candidate, expected);
+    }
+}
+
+#[test]
+fn a_request_for_which_memory_is_short_is_computed_again() {
+    let alone = idle(1);
+    for (name, candidate, expected) in [
         (
             "in memory that lacks 800 tokens: computed again, beside ten: 100 ms × (1 + 10 × 0.15)",
             Candidate {
@@ -83,19 +110,7 @@ fn each_term_in_milliseconds() {
             [460.0, 0.0, 0.0, 0.0, 0.0],
         ),
     ] {
-        let terms = terms(&REQUEST, &candidate);
-        let found = [
-            terms.ttft_ms,
-            terms.queue_ms,
-            terms.decode_ms,
-            terms.eviction_ms,
-            terms.wait_ms,
-        ];
-        for (found, expected) in found.iter().zip(expected) {
-            assert!((found - expected).abs() < 0.5, "{name}: {terms:?}");
-        }
-        let sum: f32 = expected.iter().sum();
-        assert!((terms.total() - f64::from(sum)).abs() < 2.0, "{name}");
+        check(name, &candidate, expected);
     }
 }
 
