@@ -199,12 +199,12 @@ class Homing:
         rows = [row for row in self.http.get("/metrics").text.splitlines() if row.startswith(name)]
         return sum(float(row.rsplit(" ", 1)[1]) for row in rows if all(label in row for label in labels))
 
-    def heard_all(self):
-        """Waits until vLLM's events have stopped coming: they follow an answer, and on a busy machine not at once."""
+    def heard_all(self, quiet=1):
+        """Waits until no event of vLLM has come for so long: they follow an answer, and on a busy machine not at once."""
         heard = None
         while heard != (now := self.metric("homing_engines_event_blocks_total")):
             heard = now
-            time.sleep(1)
+            time.sleep(quiet)
 
 
 @pytest.fixture(scope="session")
