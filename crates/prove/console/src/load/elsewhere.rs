@@ -9,7 +9,8 @@
 //! - **What is shown is fresh or gone.** A state that is older than [`STALE`] is not shown: the page
 //!   says why instead.
 //! - **Bounded.** Answers have at most [`MOST_BYTES`], each call ends after [`PATIENCE`], and of those
-//!   for pages at most [`MOST_AT_ONCE`] run.
+//!   that anybody may cause at most [`MOST_AT_ONCE`] run. Orders take no turn: who reads cannot keep
+//!   another from stopping load.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -176,10 +177,10 @@ impl LoadElsewhere {
     /// What it says about a path of its API, as it came.
     pub(crate) async fn forward(&self, path: &str) -> Result<Response, Problem> {
         let request = Request::get(self.address(path));
-        let (status, body) = self
-            .call_in_turn(request, Bytes::new())
-            .await
-            .map_err(|error| self.unreachable(&error))?;
+        let turn = timeout(PATIENCE, self.inner.turns.acquire()).await;
+        let _turn = turn.map_err(|_| self.unreachable(&LoadError::Timeout))?;
+        let answer = self.call(request, Bytes::new()).await;
+        let (status, body) = answer.map_err(|error| self.unreachable(&error))?;
         let json = [(CONTENT_TYPE, "application/json")];
         Ok((status, json, body).into_response())
     }
@@ -204,7 +205,7 @@ impl LoadElsewhere {
         body: Bytes,
     ) -> Result<Snapshot, Problem> {
         let failed = |error: LoadError| self.unreachable(&error);
-        let (status, body) = self.call_in_turn(request, body).await.map_err(&failed)?;
+        let (status, body) = self.call(request, body).await.map_err(&failed)?;
         match status {
             StatusCode::OK => {
                 let snapshot = serde_json::from_slice::<Snapshot>(&body);
@@ -218,17 +219,6 @@ impl LoadElsewhere {
                 None => failed(LoadError::Status(status)),
             }),
         }
-    }
-
-    /// For a page; there may be many of them.
-    async fn call_in_turn(
-        &self,
-        request: http::request::Builder,
-        body: Bytes,
-    ) -> Result<(StatusCode, Bytes), LoadError> {
-        let turn = timeout(PATIENCE, self.inner.turns.acquire()).await;
-        let _turn = turn.map_err(|_| LoadError::Timeout)?;
-        self.call(request, body).await
     }
 
     async fn call(

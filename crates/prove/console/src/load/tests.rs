@@ -140,3 +140,28 @@ fn addresses_are_checked() {
         assert!(LoadElsewhere::new(url, None, transport()).is_err(), "{url}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_reads_cannot_keep_another_from_stopping_load() {
+    let there = Bench::new(Access::Open, true);
+    let silent = axum::routing::get(std::future::pending::<()>);
+    let routes = axum::Router::new()
+        .route("/api/conversations", silent)
+        .fallback_service(there.console.service());
+    let transport = transport(routes, &there.tasks);
+    let load = LoadElsewhere::new("http://loadgen:9000/", None, transport).unwrap();
+    let here = Bench::with_load(Load::Elsewhere(load));
+    let reading = (0..100).map(|_| here.call("GET /api/conversations", None, None));
+    let reading = futures_util::future::join_all(reading);
+    let stopping = async {
+        seconds(1).await;
+        let asked = tokio::time::Instant::now();
+        here.ok("POST /api/load/stop", None).await;
+        asked.elapsed()
+    };
+    let (answers, stopped) = tokio::join!(reading, stopping);
+    assert!(stopped < Duration::from_secs(1), "{stopped:?}");
+    for (status, answer) in answers {
+        assert_eq!(status, StatusCode::BAD_GATEWAY, "{answer}");
+    }
+}
