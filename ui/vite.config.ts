@@ -1,6 +1,5 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import react from "@vitejs/plugin-react";
 import type { Plugin } from "vite";
 import { defineConfig } from "vitest/config";
 import { storyOf } from "./src/lib/story-file.ts";
@@ -21,7 +20,7 @@ function story(): Plugin {
 
 // The server's build script sets the folder; by hand it is ui/dist.
 export default defineConfig({
-  plugins: [react(), story()],
+  plugins: [story()],
   base: "./",
   build: { outDir: process.env["HOMING_UI_OUT"] ?? "dist", emptyOutDir: true, target: "es2023" },
   // `npm run dev` shows a running `homing demo`.

@@ -39,8 +39,13 @@ fuzz_target!(|input: &[u8]| {
         }
         4 => dump_reply(bytes, codec),
         5 => acknowledgement(bytes),
-        _ => {
+        6 => {
             let _ = registration::decode(bytes);
+        }
+        _ => {
+            if let Ok(events) = event::decode_envelope(bytes) {
+                check_events(&events, bytes.len());
+            }
         }
     }
 });
@@ -81,8 +86,8 @@ fn dump_reply(bytes: &[u8], codec: Codec) {
     use query::DumpReply::*;
     if let Ok(engine::Answer::Data(answer)) = query::dump_reply(bytes, codec) {
         match answer {
-            TreeDump { events, .. } | Events { events, .. } => check_events(&events, bytes.len()),
-            TreeDumpFailed { .. } | TooNew {} | InvalidRange {} | Error(_) => {}
+            TreeDump(dump) | Events(dump) => check_events(&dump.events, bytes.len()),
+            TreeDumpFailed { .. } | TooNew { .. } | InvalidRange {} | Error(_) => {}
         }
     }
 }

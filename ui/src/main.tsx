@@ -2,8 +2,8 @@
 import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/booth.css";
-import { StrictMode } from "react";
-import { createRoot } from "react-dom/client";
+import { StrictMode } from "preact/compat";
+import { createRoot } from "preact/compat/client";
 import { App } from "./App";
 import { LiveProvider } from "./api/live";
 import { readBooth } from "./lib/booth";

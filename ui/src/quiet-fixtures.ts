@@ -39,7 +39,7 @@ export const cell = (mode: string, ttft: number, tpot: number): BaselineCell => 
 
 /** Round robin misses at 80; KV-aware loses there. */
 export const aBaseline = (): Baseline => ({
-  schema: 1, run_id: "virtual-1", created_ms: 0, source: "virtual-time sweep", simulated: true, profile: "profile", workload: "specification",
+  schema: 1, run_id: "virtual-1", created_ms: 0, source: "virtual-time sweep", simulated: true, profile: "h200-llama-70b-fp8", workload: "specification",
   workers: 2, seed: 42, repeats: 1, warmup_s: 60, window_s: 300,
   levels: [
     { concurrency: 60, cells: [cell("round-robin", 655, 48), cell("kv", 446, 44)] },
@@ -48,5 +48,5 @@ export const aBaseline = (): Baseline => ({
 });
 
 export const point = (at_ms: number, change: Partial<HistoryPoint> = {}): HistoryPoint => ({
-  at_ms, mode: "kv", conversations: 60, ttft_ms_p50: 40, ttft_ms_p95: 50, tpot_ms_p50: 20, tpot_ms_p95: 25, cached_pct: 90, rps: 3, tops: 2000, queued: 0, in_flight: [{ worker: 0, in_flight: 20 }], ...change,
+  at_ms, mode: "kv", conversations: 60, ttft_ms_p50: 40, ttft_ms_p95: 50, tpot_ms_p50: 20, tpot_ms_p95: 25, cached_pct: 90, rps: 3, tops: 2000, queued: 0, in_flight: [{ worker: "0", in_flight: 20 }, { worker: "1", in_flight: 20 }], ...change,
 });

@@ -13,6 +13,7 @@ mod engines;
 mod exposition;
 mod hosts;
 mod http;
+mod kernels;
 mod model;
 mod npm;
 mod packages;
@@ -33,6 +34,7 @@ use crate::{fuzz, repository, tidy};
 use packages::Tool;
 
 pub(crate) use dynamo::genuine_dynamo;
+pub(crate) use kernels::compile as compile_kernels;
 pub(crate) use python::genuine_envoy;
 pub(crate) use ui::screenshots;
 
@@ -63,6 +65,7 @@ enum Step {
     Hosts,
     Chaos,
     Fuzz,
+    Kernels,
     Ui,
     Metrics,
     Dashboards,
@@ -181,6 +184,7 @@ impl Step {
             Self::Hosts => "hosts",
             Self::Chaos => "chaos",
             Self::Fuzz => "fuzz",
+            Self::Kernels => "kernels",
             Self::Ui => "ui",
             Self::Metrics => "metrics",
             Self::Dashboards => "dashboards",
@@ -206,6 +210,9 @@ impl Step {
             Self::Hosts => "frontend, workers and broker in network namespaces, cables pulled",
             Self::Chaos => "faults in virtual time, a few hundred seeds",
             Self::Fuzz => "fuzz targets compile, and their seeds pass",
+            Self::Kernels => {
+                "kernels for GPUs compile to the bytes that are committed, without spills"
+            }
             Self::Ui => "types, lints and unit tests of the web console",
             Self::Metrics => "promtool reads a live demo's /metrics",
             Self::Dashboards => "dashboards and rules, every query against a live Prometheus",
@@ -230,9 +237,10 @@ impl Step {
             Self::Dashboards => &[Tool::Prometheus, Tool::Node],
             Self::Clients => &[Tool::Python],
             Self::Epp => &[Tool::Python],
+            Self::Kernels => &[Tool::Python],
             Self::Vocabularies => &[Tool::Node],
             Self::Model => &[Tool::Python],
-            Self::Dynamo => &[Tool::Python, Tool::Etcd],
+            Self::Dynamo => &[Tool::Python, Tool::Etcd, Tool::Nats],
             Self::Engines => &[Tool::Python],
             Self::Deploy => &[Tool::Python, Tool::Node, Tool::Prometheus],
             Self::Ui => &[Tool::Node],
@@ -262,6 +270,7 @@ impl Step {
             Self::Hosts => hosts::check()?,
             Self::Chaos => execute(Command::new(built("chaos")?).args(["--seeds", "300"]))?,
             Self::Fuzz => fuzz::seeds()?,
+            Self::Kernels => kernels::check()?,
             Self::Ui => ui::check()?,
             Self::Metrics => exposition::check()?,
             Self::Dashboards => dashboards::check()?,
@@ -384,6 +393,7 @@ mod tests {
             Step::Build
             | Step::Tests
             | Step::Hosts
+            | Step::Kernels
             | Step::Ui
             | Step::Metrics
             | Step::Dashboards

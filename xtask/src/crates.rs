@@ -100,6 +100,11 @@ const GROUPS: [Group; 6] = [
                 3,
                 "an executor that computes real models on the CPU",
             ),
+            of(
+                "cuda",
+                3,
+                "an executor that computes real models on an NVIDIA GPU",
+            ),
             of("worker", 3, "an engine that a frontend can reach"),
         ],
     },
@@ -114,6 +119,7 @@ const GROUPS: [Group; 6] = [
                 1,
                 "watches what Kubernetes knows about a service",
             ),
+            of("nats", 1, "a connection to a NATS server that is kept"),
             of("zmtp", 1, "ZeroMQ's wire protocol"),
             of(
                 "remote",
@@ -171,7 +177,7 @@ const GROUPS: [Group; 6] = [
             of(
                 "test-servers",
                 0,
-                "tests only: etcd, Dynamo's processes and a stand-in for Kubernetes",
+                "tests only: etcd, NATS, Dynamo's processes and a stand-in for Kubernetes",
             ),
             of(
                 "testkit",

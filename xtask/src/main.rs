@@ -16,6 +16,7 @@ mod codegen;
 mod crates;
 mod fresh_start;
 mod fuzz;
+mod gpu_bundle;
 mod miri;
 mod repository;
 mod tidy;
@@ -40,6 +41,10 @@ enum Chore {
     Tidy,
     /// Write the files that are generated from code.
     Codegen,
+    /// Compile the kernels for GPUs, and write what is committed of them.
+    Kernels,
+    /// Pack the programs that check and measure a GPU, for a machine without Rust.
+    GpuBundle,
     /// Take pictures of the web console for the documentation.
     Screenshots,
     /// Search for faults in virtual time, and name the seed that fails.
@@ -73,6 +78,8 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Test(arguments) => ci::run(&arguments),
         Chore::Tidy => tidy::run(),
         Chore::Codegen => codegen::run(),
+        Chore::Kernels => ci::compile_kernels(),
+        Chore::GpuBundle => gpu_bundle::run(),
         Chore::Screenshots => ci::screenshots(),
         Chore::Chaos(arguments) => chaos::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),

@@ -41,8 +41,8 @@ pub(crate) use self::loadgen::LoadgenArgs;
 pub(crate) use self::observability::ObservabilityArgs;
 pub(crate) use self::peers::PeerArgs;
 pub(crate) use self::shared::{
-    EngineChoice, GeneralArgs, HttpsArgs, LimitArgs, LlamaArgs, ModelArgs, RoutingArgs,
-    SpeculationChoice, UnknownFieldsChoice,
+    CacheDtypeChoice, EngineArgs, EngineChoice, GeneralArgs, HttpsArgs, LimitArgs, ModelArgs,
+    RoutingArgs, SpeculationChoice, UnknownFieldsChoice, WeightDtypeChoice,
 };
 pub(crate) use self::sweep::{SweepArgs, SweepCommand};
 pub(crate) use self::texts::TextArgs;
@@ -229,10 +229,11 @@ pub(crate) struct DemoArgs {
     #[command(flatten)]
     pub(crate) load: LoadArgs,
 
-    /// Number of workers; by default as many as the profile describes, or 3 with a real engine
+    /// Number of workers; by default as many as the profile describes, 3 with `--engine llama`, 1 with `--engine cuda`
     #[arg(long, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) workers: Option<u32>,
-    /// Maximum number of workers when some are added at run time (`POST /workers`)
+    /// Maximum number of workers when some are added at run time (`POST /workers`); `PUT /workers` needs
+    /// room for the old and the new ones together
     #[arg(long, default_value_t = 64, help_heading = "Workers", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) max_workers: u32,
     /// Simulated hardware and model: a built-in profile's name or the path of a TOML file
@@ -248,7 +249,7 @@ pub(crate) struct DemoArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
     #[command(flatten)]
-    pub(crate) llama: LlamaArgs,
+    pub(crate) engine: EngineArgs,
 
     #[command(flatten)]
     pub(crate) routing: RoutingArgs,

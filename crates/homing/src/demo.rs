@@ -298,9 +298,16 @@ impl System {
         status_page: String,
         prometheus: Option<&str>,
     ) -> anyhow::Result<ConsoleSetup> {
-        let workers = self.describe().replace("SIMULATED", "simulated");
         let surroundings = Surroundings {
-            subtitle: format!("Powered by Homing, on {workers}"),
+            // Workers may be replaced by others: which they are, each says itself.
+            subtitle: match &*self.backend {
+                Backend::Simulated(_) => {
+                    format!("Powered by Homing, on {} simulated workers", self.workers)
+                }
+                Backend::Llama(_) | Backend::Cuda(_) => {
+                    format!("Powered by Homing, on {}", self.describe())
+                }
+            },
             access: self.control.access.clone(),
             private_decisions: false,
             status_page,
@@ -309,6 +316,7 @@ impl System {
         let serving = Serving {
             frontend: self.frontend.clone(),
             gpus: plan.gpus.clone(),
+            profiles: self.backend.profiles(),
         };
         ConsoleSetup::new(plan, surroundings, Box::new(serving))
     }
@@ -379,11 +387,15 @@ impl System {
             tasks.spawn(frontend::serve(listener, routes, listening, drain.clone()));
         }
         let stop_workers = CancellationToken::new();
-        let workers = tasks.spawn(fleet.run(commands, stop_workers.clone()));
+        let mut workers = tasks.spawn(fleet.run(commands, stop_workers.clone()));
         if let Some(opening) = opening {
             tasks.spawn_until_stop(opening.run());
         }
-        signals.next().await;
+        // The fleet ends before it is asked to only when its last worker failed.
+        let lost = tokio::select! {
+            () = signals.next() => None,
+            ended = &mut workers => Some(ended),
+        };
         if let Some(load) = load {
             // Nobody reads those answers, so nobody waits for them.
             load.stop().await;
@@ -394,12 +406,11 @@ impl System {
             frontend.idle().await;
             tasks.stop.cancel();
             stop_workers.cancel();
-            // Fails only if the task panicked, which has been reported by then.
-            let _ = workers.await;
+            // For the fleet too.
             tasks.finish().await;
         };
         process::drain(&mut signals, grace, || frontend.in_flight(), finished).await;
-        Ok(())
+        lost.map_or(Ok(()), |ended| ended?)
     }
 }
 

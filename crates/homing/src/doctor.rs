@@ -47,6 +47,7 @@ async fn examine(args: DoctorArgs, good: &mut bool) -> anyhow::Result<()> {
         sample_prompt: sample_prompt(&preprocessor),
         api_key,
         timing: Timing::default(),
+        shared: None,
     };
     for spec in &args.upstreams {
         print::line(format_args!("{} at {}", spec.kind, spec.url));

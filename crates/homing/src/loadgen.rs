@@ -12,13 +12,16 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use ::loadgen::client::{Client, Patience, ServedModel, Target};
-use ::loadgen::{LiveConfig, LiveParts, LoadGenerator, Settings, StarterMode, exposition};
+use ::loadgen::{
+    LiveConfig, LiveParts, LoadGenerator, Readiness, Settings, StarterMode, exposition,
+};
 use anyhow::{Context as _, bail};
 use contract::Clock;
 use http_client::{HttpClient, HttpOptions, HttpVersion};
 use telemetry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
+use tracing::info;
 
 use self::outputs::Recorder;
 use self::report::Report;
@@ -66,8 +69,15 @@ async fn load(args: &LoadgenArgs) -> anyhow::Result<bool> {
         warmup: args.warmup,
         unix_ms: unix_ms(),
     };
+    // Whoever starts it by hand sees that it waits.
+    let patience = (!args.paused).then_some(args.timeout);
+    let mut ready = Readiness::follow(client.clone(), patience, &tasks);
+    if !ready.first_answer().await {
+        info!(target = %args.target, "the target has no worker yet: load waits for the first");
+    }
     let parts = LiveParts {
         client,
+        ready,
         starters,
         user_model,
         registry,
@@ -99,6 +109,7 @@ async fn watch(args: &LoadgenArgs, generator: &LoadGenerator) -> anyhow::Result<
         generator.start().await;
     }
     let sending = async {
+        generator.begun().await;
         match args.sending() {
             Some(duration) => tokio::time::sleep(duration).await,
             None => std::future::pending().await,

@@ -6,6 +6,7 @@
 
 mod backend;
 mod console;
+mod cuda;
 mod demo;
 mod epp;
 mod etcd;
@@ -19,9 +20,10 @@ mod tracing;
 mod worker;
 
 pub(crate) use self::backend::{
-    BackendPlan, DraftPlan, EnginePlan, LLAMA_BLOCK, LlamaPlan, ModelPlan, SimulationPlan,
+    BackendPlan, DraftPlan, EnginePlan, LlamaPlan, ModelPlan, REAL_BLOCK, SimulationPlan,
 };
 pub(crate) use self::console::{BaselinePlan, ConsolePlan};
+pub(crate) use self::cuda::CudaPlan;
 pub(crate) use self::demo::{DemoPlan, ObservabilityPlan};
 pub(crate) use self::epp::EppPlan;
 pub(crate) use self::etcd::EtcdPlan;

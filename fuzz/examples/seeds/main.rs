@@ -258,6 +258,8 @@ fn dynamo() -> io::Result<()> {
         let payload = json!({"publisher_id": 2, "sequence": 2, "topic": "kv-events",
             "payload": msgpack(payload)});
         let envelope = msgpack(&payload);
+        let over_nats = format!("{name}-over-nats");
+        write("dynamo_events", &over_nats, &[7 << 1], &envelope)?;
         let mut frame = vec![1];
         frame.extend((envelope.len() as u32).to_be_bytes());
         frame.extend(envelope);

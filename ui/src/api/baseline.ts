@@ -1,5 +1,5 @@
 /** The baseline: fetched when the server says that there is one, and again when it is another. */
-import { useEffect, useState } from "react";
+import { useEffect, useState } from "preact/compat";
 import { api } from "./client";
 import type { Baseline, BaselineStatus } from "./types";
 

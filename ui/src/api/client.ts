@@ -64,6 +64,10 @@ function conversationQuery({ limit, status, sort }: ConversationQuery): string {
 const query = (values: Record<string, string | number>): string => new URLSearchParams(Object.entries(values).map(([name, value]) => [name, String(value)])).toString();
 
 export const api = {
+  /** Others take the place of all simulated workers. */
+  replaceWorkers: (profile: string) => call<unknown>("PUT", "workers", { profile }),
+  /** Whether the server answers. */
+  isThere: (): Promise<boolean> => call("GET", "api/state").then(() => true, () => false),
   state: (signal?: AbortSignal) => call<State>("GET", "api/state", undefined, signal),
   history: (signal?: AbortSignal) => call<History>("GET", "api/history", undefined, signal),
   baseline: (signal?: AbortSignal) => call<Baseline>("GET", "api/baseline", undefined, signal),

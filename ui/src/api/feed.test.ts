@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { workerName } from "../lib/workers";
 import { type Environment, FIRST_DELAY_MS, LONGEST_DELAY_MS, openFeed, SILENCE_MS, type SocketEvents } from "./feed";
 
 /** Sockets that a test drives, and a clock that it turns. */
@@ -40,7 +41,7 @@ function bench() {
   return { sockets, socket, advance, feed };
 }
 
-const state = JSON.stringify({ version: "1" });
+const state = JSON.stringify({ version: "1", workers: [{ id: "7587899007311003142", number: 5 }] });
 
 describe("the feed", () => {
   it("is open once a state has come, and keeps it when the socket goes", () => {
@@ -51,6 +52,7 @@ describe("the feed", () => {
     advance(100);
     socket(0).onMessage(state);
     expect(feed.get()).toMatchObject({ connection: "open", receivedMs: 100, state: { version: "1" } });
+    expect(workerName("7587899007311003142")).toBe("worker 5");
     socket(0).onClose();
     expect(feed.get()).toMatchObject({ connection: "down", receivedMs: 100, state: { version: "1" } });
   });

@@ -5,6 +5,7 @@
  * without a browser. A socket that is open but silent counts as down: a frozen page that
  * looks alive is worse than one that says so.
  */
+import { learnNumbers } from "../lib/workers";
 import type { State } from "./types";
 
 export type Connection = "connecting" | "open" | "down";
@@ -70,7 +71,9 @@ export function openFeed(environment: Environment): FeedStore {
         if (!current) return;
         attempt = 0;
         watchSilence();
-        publish({ connection: "open", state: JSON.parse(text) as State, receivedMs: environment.now() });
+        const state = JSON.parse(text) as State;
+        learnNumbers(state.workers);
+        publish({ connection: "open", state, receivedMs: environment.now() });
       },
       onClose: () => {
         if (!current) return;

@@ -1,5 +1,5 @@
 /** Dashboards and the answers to their queries, as hooks. Queries of all panels share a few places. */
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "preact/compat";
 import { type Drawn, drawnSeries, gridTimes, readAnswer, type Row } from "../lib/grafana/answers";
 import type { Dashboard, DataPanel, Target } from "../lib/grafana/types";
 import { choicesQuery, interpolate, type Values, valuesOf, type Window } from "../lib/grafana/variables";

@@ -1,5 +1,5 @@
 /** The last minutes for charts: fetched once per connection, continued from the feed. */
-import { useEffect, useState } from "react";
+import { useEffect, useState } from "preact/compat";
 import { merged, pointOf, withPoint } from "../lib/history";
 import { api } from "./client";
 import { useFeed } from "./live";

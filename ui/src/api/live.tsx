@@ -1,5 +1,5 @@
-/** The feed in React: one provider at the root, hooks for what a component shows. */
-import { createContext, type ReactNode, useContext, useEffect, useState, useSyncExternalStore } from "react";
+/** The feed in Preact: one provider at the root, hooks for what a component shows. */
+import { createContext, type ReactNode, useContext, useEffect, useState, useSyncExternalStore } from "preact/compat";
 import { socketAddress } from "../lib/address";
 import { controlToken } from "./client";
 import { type Environment, type Feed, type FeedStore, openFeed } from "./feed";

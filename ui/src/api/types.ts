@@ -230,7 +230,7 @@ export type Part = { kind: PartKind,
 export type PartKind = "platform" | "gateway" | "nodes" | "frontend" | "discovery" | "events" | "requests" | "workers" | "load" | "user-model" | "corpus" | "storage" | "metrics" | "dashboards";
 
 /** The state of the load. */
-export type Phase = "stopped" | "running" | "paused" | "draining";
+export type Phase = "stopped" | "waiting" | "running" | "paused" | "draining";
 
 /** Requests inside the server, from all clients; `null` where that is not known. */
 export type RequestCounts = { in_flight: number | null,
@@ -293,7 +293,9 @@ export type Routing = {
   candidates: Array<RoutingCandidate>, };
 
 /** A worker that could have taken the request. */
-export type RoutingCandidate = { worker: number,
+export type RoutingCandidate = {
+  /** Its id, as text: some are larger than the whole numbers that floats can hold. */
+  worker: string,
   /** Leading blocks of the prompt that it held or was about to hold. */
   overlap_blocks: number, in_flight: number,
   /** What the policy weighed; `null` if it does not weigh. */
@@ -398,6 +400,8 @@ export type State = { version: string, title: string, subtitle: string,
   simulated: boolean,
   /** Tokens in a KV block. */
   block_size: number, router: RouterState, requests: RequestCounts, workers: Array<WorkerState>,
+  /** Profiles that simulated workers of this process can be replaced with: `PUT /workers`. */
+  profiles: Array<string>,
   /** The latest, if there was one. */
   last_decision: LatestDecision | null, gpu: GpuSource, };
 
@@ -477,14 +481,21 @@ export type WindowFigures = {
   /** How late the load generator itself was. */
   dispatch_lag_ms: Figures, initial: TurnFigures, followup: TurnFigures, };
 
-/** Identifies a worker for as long as it is a member. */
-export type WorkerId = number;
+/**
+ * Identifies a worker for as long as it is a member.
+ *
+ * It is written as text, because some are drawn from all 64 bits, and readers whose numbers are
+ * floats (browsers, `jq`) would make one of neighbours. Numbers are read too.
+ */
+export type WorkerId = string;
 
 /** Requests on one worker. */
-export type WorkerInFlight = { worker: number, in_flight: number, };
+export type WorkerInFlight = { worker: WorkerId, in_flight: number, };
 
 /** One worker. */
-export type WorkerState = { id: number, name: string,
+export type WorkerState = { id: WorkerId,
+  /** What pages call it: small, and the same while it stays. The console gives it. */
+  number: number, name: string,
   /** The simulator's profile or the engine's name. */
   engine: string,
   /** The model that it serves. */

@@ -1,5 +1,5 @@
 /** Copies a text and says so for a moment. */
-import { useEffect, useState } from "react";
+import { useEffect, useState } from "preact/compat";
 import "./parts.css";
 
 export function CopyButton({ text, label }: { text: string; label: string }) {

@@ -1,5 +1,5 @@
 /** One thing that the system does: its figures now, and a sentence about it. */
-import type { ReactNode } from "react";
+import type { ReactNode } from "preact/compat";
 import "./FeatureCard.css";
 
 export type Figure = { label: string; value: string };

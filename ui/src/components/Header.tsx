@@ -1,5 +1,5 @@
 /** The top of every page: what this is, whether it is alive, and the controls. */
-import { useEffect } from "react";
+import { useEffect } from "preact/compat";
 import { useFeed } from "../api/live";
 import type { Booth } from "../lib/booth";
 import type { Route } from "../lib/route";
@@ -67,7 +67,7 @@ export function Header({ page, booth = null }: { page: Route["page"]; booth?: Bo
 }
 
 /** The address's fragment names the page, so focus is moved by hand. */
-function skip(event: React.MouseEvent): void {
+function skip(event: Event): void {
   event.preventDefault();
   const content = document.getElementById("content");
   content?.setAttribute("tabindex", "-1");

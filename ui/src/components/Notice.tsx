@@ -1,5 +1,5 @@
 /** What a page says when it has nothing to show, or when the server refused. */
-import type { ReactNode } from "react";
+import type { ReactNode } from "preact/compat";
 import "./parts.css";
 
 export function Notice({ error = false, children }: { error?: boolean; children: ReactNode }) {

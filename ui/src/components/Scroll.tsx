@@ -1,5 +1,5 @@
 /** What is too wide scrolls in here, by keyboard too, and not the page. */
-import type { ReactNode } from "react";
+import type { ReactNode } from "preact/compat";
 
 export function Scroll({ label, children }: { label: string; children: ReactNode }) {
   return (

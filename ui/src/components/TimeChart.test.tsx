@@ -1,4 +1,4 @@
-import { act, cleanup, render, screen } from "@testing-library/react";
+import { act, cleanup, render, screen } from "../rendering";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { number } from "../lib/format";
 import { THEME_EVENT } from "../lib/theme";

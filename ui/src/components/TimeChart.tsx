@@ -1,10 +1,10 @@
 /**
- * A chart over time: uPlot in a React component.
+ * A chart over time: uPlot in a Preact component.
  *
  * The plot is made anew when the theme or the set of lines changes, and told of new data and a
  * new size otherwise. Its legend shows the newest values, or those under the pointer.
  */
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "preact/compat";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { chartOptions, type Overlay } from "../lib/chart";

@@ -1,14 +1,12 @@
 /** A worker, in its colour and by its name. */
-import { workerColour } from "../lib/mode";
-import { workerNumber } from "../lib/timeline";
+import { fullName, workerColour, workerName } from "../lib/workers";
 import "./parts.css";
 
-export function WorkerName({ worker }: { worker: number | string }) {
-  const number = typeof worker === "number" ? worker : workerNumber(worker);
+export function WorkerName({ worker }: { worker: string }) {
   return (
-    <span className="worker-name">
-      <span className="dot" style={{ background: number === null ? "var(--muted)" : workerColour(number) }} aria-hidden="true" />
-      {number === null ? worker : `worker ${number}`}
+    <span className="worker-name" title={fullName(worker)}>
+      <span className="dot" style={{ background: workerColour(worker) }} aria-hidden="true" />
+      {workerName(worker)}
     </span>
   );
 }

@@ -9,6 +9,7 @@ import type { State, TurnNumberFigures } from "../api/types";
 import { KV, RR } from "./baseline";
 import { number, percent } from "./format";
 import { atLevel, levelOf, STORY } from "./story";
+import { workerName } from "./workers";
 
 export type Effect = { kind: "open"; href: string } | { kind: "route"; mode: string } | { kind: "start" };
 
@@ -68,7 +69,7 @@ function byTurn(state: State): string {
 function blocks({ last_decision: last }: State): string {
   const winner = last?.candidates.find((candidate) => candidate.worker === last.winner);
   if (!last || !winner) return "The block map: which worker holds which part of a prompt.";
-  return `Request ${number(last.number)}: worker ${winner.worker} holds ${number(winner.overlap_blocks)} of its ${number(last.blocks)} blocks, and gets it.`;
+  return `Request ${number(last.number)}: ${workerName(winner.worker)} holds ${number(winner.overlap_blocks)} of its ${number(last.blocks)} blocks, and gets it.`;
 }
 
 function sweep(state: State): string {

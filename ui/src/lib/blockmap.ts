@@ -3,15 +3,16 @@
  * prefixes, so a number of leading blocks says everything. Long prompts share a cell among
  * several blocks.
  */
+import { byNumber } from "./workers";
 
 export const MOST_CELLS = 200;
 
 export type Cell = "held" | "part" | "computed" | "missing";
-export type MapRow = { worker: number; chosen: boolean; held: number; cells: Cell[] };
+export type MapRow = { worker: string; chosen: boolean; held: number; cells: Cell[] };
 export type BlockMap = { blocks: number; perCell: number; rows: MapRow[] };
 
 /** The least that a decision and a turn's record have in common. */
-export type Choice = { blocks: number; winner: number | null; candidates: ReadonlyArray<{ worker: number; overlap_blocks: number }> };
+export type Choice = { blocks: number; winner: string | null; candidates: ReadonlyArray<{ worker: string; overlap_blocks: number }> };
 
 /** Blocks that have to share a cell. */
 export const blocksPerCell = (blocks: number, mostCells: number = MOST_CELLS): number => Math.max(1, Math.ceil(blocks / mostCells));
@@ -19,7 +20,7 @@ export const blocksPerCell = (blocks: number, mostCells: number = MOST_CELLS): n
 export function blockMap(choice: Choice, perCell: number = blocksPerCell(choice.blocks)): BlockMap {
   const count = Math.ceil(choice.blocks / perCell);
   const rows = [...choice.candidates]
-    .sort((one, other) => one.worker - other.worker)
+    .sort((one, other) => byNumber(one.worker, other.worker))
     .map(({ worker, overlap_blocks }) => {
       const chosen = worker === choice.winner;
       const held = Math.min(overlap_blocks, choice.blocks);

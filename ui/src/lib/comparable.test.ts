@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { State } from "../api/types";
-import { aBaseline, aState, cell, figures, load, point, windowFigures } from "../quiet-fixtures";
+import { aBaseline, aState, cell, figures, load, point, windowFigures, worker } from "../quiet-fixtures";
 import { caveats, lagLimit, type Scene } from "./comparable";
 import { lastChange, measuredModes, measuredUnder, watch } from "./disturbance";
 import { judged, judgedThroughput, liveStanding } from "./verdict";
@@ -45,6 +45,14 @@ describe("a verdict", () => {
     expect(liveStanding(started(23), "ttft", 200)).toBe("unknown");
   });
 
+  it("waits until the answers of workers that left have left the window, and the time in which caches fill", () => {
+    const former = ago(59, { in_flight: [{ worker: "7", in_flight: 20 }, { worker: "8", in_flight: 20 }] });
+    const replaced = (baseline: Scene["baseline"]) => scene({ scene: { points: [former, ago(58)], baseline } });
+    expect([text(replaced(aBaseline())), liveStanding(replaced(aBaseline()), "ttft", 600)]).toEqual(["verdict in 61 s", "unknown"]);
+    expect(caveats(replaced(aBaseline()))[0]).toBe("The window still holds requests from before workers joined or left (another 1 m 01 s). Like the baseline, it leaves the time out in which caches fill.");
+    expect(caveats(replaced(null))[0]).toBe("The window still holds requests from before workers joined or left (another 2 s).");
+  });
+
   it("needs the baseline's load", () => {
     const settings = load().settings;
     const cases: Array<[Change, string]> = [
@@ -54,6 +62,7 @@ describe("a verdict", () => {
       [{ load: { settings: { ...settings, turns: { start: 1, end: 1 } } }, scene: { baseline: withTurns(5) } }, "other turns"],
       [{ scene: { points: [ago(10, { mode: "round-robin" })] }, state: { router: { ...aState().router, mode: "round-robin" } } }, "same mode"],
       [{ load: { phase: "stopped" } }, "stopped"],
+      [{ load: { phase: "waiting" } }, "waiting"],
       [{ load: { phase: "paused" } }, "paused"],
     ];
     for (const [change, doubt] of cases) expect(text(scene(change))).toBe(doubt);
@@ -145,6 +154,22 @@ describe("what changed last", () => {
     expect(kind(at(60, 20, { running_s: 2 }), moved)).toBe("start");
     expect(watch(moved, aState({ load: null }))).toBeNull();
     expect(lastChange(aState({ load: null }), [], null)).toBeNull();
+  });
+
+  it("is that workers joined or left, whatever the mode", () => {
+    const there = (...ids: string[]) => ({ in_flight: ids.map((worker) => ({ worker, in_flight: 20 })) });
+    const last = (points: Scene["points"], workers = [worker(0), worker(1)]) => lastChange({ ...at(60, 0), workers }, points, null);
+    const settled = { kind: "start" };
+    expect(last([ago(50, there("0", "1"))])).toMatchObject(settled);
+    // A target that tells nothing of its workers for a moment has them still.
+    expect(last([ago(50, there())])).toMatchObject(settled);
+    // Before load was started it does not matter.
+    expect(last([ago(301, there("7"))])).toMatchObject(settled);
+    for (const other of [there("7", "8"), there("0", "1", "2"), there("0")]) {
+      expect(last([ago(50, other), ago(49)])).toMatchObject({ kind: "workers", atMs: 950_000, words: "from before workers joined or left" });
+    }
+    // Those that drain still answer.
+    expect(last([], [worker(0), worker(1), worker(2, { draining: true })])).toMatchObject({ kind: "workers", atMs: 1_000_000 });
   });
 
   it("is what the history shows of levels before the page was opened", () => {

@@ -7,6 +7,7 @@ import type { Baseline, BaselineCell, HistoryPoint, State, WindowFigures } from 
 import { cellOf, inVirtualTime, liveMatch, type Match, RR } from "./baseline";
 import { changeWords, lastChange, measuredModes, type Pace, settlesIn, type Watch } from "./disturbance";
 import { ms, number } from "./format";
+import { staying } from "./workers";
 
 /** A median of fewer is a matter of luck. */
 export const ENOUGH_P50 = 20;
@@ -62,14 +63,16 @@ function lateTokens(scene: Scene): Doubt | null {
   return { short: "machine lags", long: `This machine lags: tokens come ${number(100 * late)} % later (ITL p95) than in the same mode in virtual time, so what counts whole answers is not judged.` };
 }
 
-/** Why a row's figures are not ripe, whatever they are held against. */
-export function unripe(scene: Scene, row: RowKey): Doubt | null {
+/** Why a row's figures are not those of the load and the system as they are now. */
+export function unsettled(scene: Scene, row: RowKey): Doubt | null {
   const { state, points, watch, baseline } = scene;
   const { load } = state;
   if (!load) return { short: "no load", long: "Started without a load generator, so there are no live values." };
   switch (load.phase) {
     case "stopped":
       return { short: "stopped", long: load.window.requests > 0 ? "Load is stopped: these figures are from before and fade away." : "Load is stopped: press Start to see live values." };
+    case "waiting":
+      return { short: "waiting", long: "No worker has joined yet: load begins with the first." };
     case "paused":
       return { short: "paused", long: "Load is paused: the window empties." };
     case "draining":
@@ -80,7 +83,12 @@ export function unripe(scene: Scene, row: RowKey): Doubt | null {
   const change = lastChange(state, points, watch);
   const leftS = change ? settlesIn(change, state, paceOf(row), warmupS) : 0;
   if (change && leftS > 0) return { short: `verdict in ${number(Math.ceil(leftS))} s`, long: changeWords(change, leftS, warmupS) };
-  return lags(scene, rrOf(scene)) ?? (paceOf(row) === "whole-answer" ? lateTokens(scene) : null);
+  return null;
+}
+
+/** Why a row's figures are not ripe, whatever they are held against. */
+export function unripe(scene: Scene, row: RowKey): Doubt | null {
+  return unsettled(scene, row) ?? lags(scene, rrOf(scene)) ?? (paceOf(row) === "whole-answer" ? lateTokens(scene) : null);
 }
 
 /** Why live load is not what the baseline measured. */
@@ -109,6 +117,13 @@ export function itlDoubt({ baseline }: Scene, match: Match | null): Doubt | null
   return differ ? null : { short: "not compared", long: "ITL is not compared: at this level the baseline's modes do not differ in it." };
 }
 
+/** Simulated workers may be of another profile than the baseline's, and a part of the difference is theirs. */
+function otherEngines({ baseline, state }: Scene): string | null {
+  const engines = [...new Set(staying(state.workers).map((worker) => worker.engine))];
+  if (!baseline?.simulated || !state.simulated || engines.every((engine) => engine === baseline.profile)) return null;
+  return `The baseline ran on ${baseline.profile}, live workers are ${engines.join(", ")}: the difference is that of routing and engines together.`;
+}
+
 /** Everything to be said of the comparison, each once. */
 export function caveats(scene: Scene): string[] {
   const { state } = scene;
@@ -116,5 +131,5 @@ export function caveats(scene: Scene): string[] {
   const doubts = [unripe(scene, "ttft") ?? unripe(scene, "e2e"), state.load?.phase === "running" ? unlike(scene) : null];
   const samples = state.load?.window.ttft_ms.samples ?? 0;
   const few = state.load?.phase === "running" && samples < ENOUGH_P95 && !doubts[0] ? `Few requests a minute (${number(samples)}): a p95 is judged from ${ENOUGH_P95}, a p50 from ${ENOUGH_P50}.` : null;
-  return [...doubts.map((doubt) => doubt?.long ?? null), few].filter((note) => note !== null);
+  return [...doubts.map((doubt) => doubt?.long ?? null), otherEngines(scene), few].filter((note) => note !== null);
 }

@@ -18,6 +18,7 @@ describe("the buttons", () => {
     expect(pressable("running")).toEqual(["stop", "pause"]);
     expect(pressable("paused")).toEqual(["resume", "stop", "resume"]);
     expect(pressable("draining")).toEqual(["stop"]);
+    expect(pressable("waiting")).toEqual(["stop"]);
   });
 
   it("are dead without a connection or without control, and say why", () => {

@@ -1,7 +1,7 @@
 /** Which of the header's buttons may be pressed: the rules, apart from how they look. */
 import type { Connection } from "../api/feed";
 import type { LoadAction } from "../api/client";
-import type { LoadPlace, State } from "../api/types";
+import type { LoadPlace, Phase, State } from "../api/types";
 
 export type Button = { action: LoadAction; enabled: boolean; /** Why not, for a title. */ why: string | null };
 export type LoadControls = {
@@ -23,6 +23,12 @@ export function unreachable(place: LoadPlace | null): string | null {
   return `The load generator at ${place.url} is unreachable: ${place.error.trim().replace(/\.$/, "")}.`;
 }
 
+/** When load begins, where it has not: ends a sentence about something that is not there yet. */
+export function whenLoadBegins(phase: Phase | undefined): string {
+  if (phase === "waiting") return ": load begins as soon as a worker has joined.";
+  return phase === "stopped" ? ": press Start." : ".";
+}
+
 /** `null` where no load generator runs. */
 export function loadControls(connection: Connection, state: State | null): LoadControls | null {
   const away = unreachable(state?.load_at ?? null);
@@ -33,7 +39,7 @@ export function loadControls(connection: Connection, state: State | null): LoadC
     const why = obstacle(connection, state) ?? away ?? wrongPhase;
     return { action, enabled: why === null, why };
   };
-  const startWhy = { running: "Load is already running.", draining: "Load is ending: waiting for running answers.", stopped: null, paused: null }[phase];
+  const startWhy = { waiting: "Load begins as soon as a worker has joined.", running: "Load is already running.", draining: "Load is ending: waiting for running answers.", stopped: null, paused: null }[phase];
   return {
     start: button(paused ? "resume" : "start", startWhy),
     stop: button("stop", phase === "stopped" ? "Load is stopped." : null),

@@ -6,9 +6,9 @@ import { actualTtftMs, formula, noCost, terms, weightOf } from "./cost";
 const example = aDecision({
   mode: "kv-blocks",
   candidates: [
-    aCandidate({ worker: 0, prefill_blocks: 80, decode_blocks: 10, cost: 90 }),
-    aCandidate({ worker: 1, prefill_blocks: 10, decode_blocks: 20, cost: 30 }),
-    aCandidate({ worker: 2, prefill_blocks: 90, decode_blocks: 9, cost: 99 }),
+    aCandidate({ worker: "0", prefill_blocks: 80, decode_blocks: 10, cost: 90 }),
+    aCandidate({ worker: "1", prefill_blocks: 10, decode_blocks: 20, cost: 30 }),
+    aCandidate({ worker: "2", prefill_blocks: 90, decode_blocks: 9, cost: 99 }),
   ],
 });
 

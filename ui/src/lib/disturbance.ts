@@ -6,13 +6,14 @@ import type { HistoryPoint, Phase, Snapshot, State } from "../api/types";
 import { duration, number } from "./format";
 import { latest, modeChanges, pointOf, withPoint } from "./history";
 import { modeName } from "./mode";
+import { staying } from "./workers";
 
 /** Live figures are of the last minute. */
 export const WINDOW_S = 60;
 /** Conversations this far from their setting are another load: a share, and more than one that ends as the next begins. */
 const OFF_LEVEL = { share: 0.1, least: 2 };
 
-export type Change = { kind: "start" | "mode" | "level" | "settings" | "resume"; atMs: number; words: string };
+export type Change = { kind: "start" | "mode" | "level" | "settings" | "resume" | "workers"; atMs: number; words: string };
 /** What this page saw itself; the history tells neither settings nor pauses. */
 export type Watch = { level: number; settings: string; phase: Phase; change: Change | null };
 
@@ -64,6 +65,13 @@ function offLevel(load: Snapshot, busy: readonly HistoryPoint[]): Change | null 
   return last ? { kind: "level", atMs: last.at_ms, words: "at another level" } : null;
 }
 
+/** When other workers were there than those that stay: their answers are other engines', and where they went, caches began empty. */
+function otherWorkers({ workers }: State, busy: readonly HistoryPoint[]): Change | null {
+  const here = new Set(staying(workers).map(({ id }) => id));
+  const last = busy.findLast(({ in_flight: there }) => there.length > 0 && (there.length !== here.size || there.some(({ worker }) => !here.has(worker))));
+  return last ? { kind: "workers", atMs: last.at_ms, words: "from before workers joined or left" } : null;
+}
+
 /** The last change since load was started, or its start. */
 export function lastChange(state: State, points: readonly HistoryPoint[], seen: Watch | null): Change | null {
   const { load } = state;
@@ -76,12 +84,16 @@ export function lastChange(state: State, points: readonly HistoryPoint[], seen: 
     mode ? { kind: "mode", atMs: mode.at_ms, words: `routed by ${modeName(mode.from)}` } : null,
     // While conversations begin, their number is off anyway.
     offLevel(load, busy.filter((point) => point.at_ms >= began + 1000 * WINDOW_S)),
+    otherWorkers(state, busy),
     seen?.change && seen.change.atMs > began ? seen.change : null,
   ];
   return changes.reduce((newest, change) => (change && (!newest || change.atMs > newest.atMs) ? change : newest), null);
 }
 
 export type Pace = "first-token" | "whole-answer";
+
+/** After these, caches fill. */
+const isCold = ({ kind }: Change): boolean => kind === "start" || kind === "workers";
 
 /**
  * Seconds until no figure of this pace was touched by the change; 0 if none is any more. What
@@ -91,14 +103,14 @@ export function settlesIn(change: Change, state: State, pace: Pace, warmupS: num
   const { load } = state;
   if (!load) return 0;
   const longestS = (pace === "whole-answer" ? longestMs(load) : (load.window.ttft_ms.p95 ?? 0)) / 1000;
-  const lead = change.kind === "start" ? Math.max(warmupS, longestS) : longestS;
+  const lead = isCold(change) ? Math.max(warmupS, longestS) : longestS;
   return Math.max(0, WINDOW_S + lead - (state.at_ms - change.atMs) / 1000);
 }
 
 /** Such as `The window still holds requests at 80 conversations (settled in 48 s).` */
 export function changeWords(change: Change, leftS: number, warmupS: number): string {
   const left = duration(Math.ceil(leftS));
-  if (change.kind !== "start") return `The window still holds requests ${change.words} (another ${left}).`;
-  const warm = warmupS > 0 ? " Like the baseline, it leaves the time out in which caches fill." : "";
-  return `Load has just started: full figures in ${left}.${warm}`;
+  const warm = isCold(change) && warmupS > 0 ? " Like the baseline, it leaves the time out in which caches fill." : "";
+  const said = change.kind === "start" ? `Load has just started: full figures in ${left}.` : `The window still holds requests ${change.words} (another ${left}).`;
+  return said + warm;
 }

@@ -33,7 +33,7 @@ export type FailureNotice = { kind: string; text: string; /** Failures in the wi
 export function failureNotice(load: Snapshot | null): FailureNotice | null {
   const last = load?.last_failure;
   if (!load || !last) return null;
-  const goesOn = load.phase !== "stopped" && load.window.failures > 1;
+  const goesOn = load.phase !== "stopped" && load.phase !== "waiting" && load.window.failures > 1;
   if (last.ago_s >= RECENT_S && !goesOn) return null;
   const { kind, message } = last.failure;
   const words = message.trim().replace(/\.$/, "");

@@ -15,6 +15,7 @@ describe("key figures", () => {
     expect(values(null)).toEqual(["—", "—", "—", "—", "—", "—"]);
     expect(values(aState({ load: null }))).toEqual(["—", "—", "—", "—", "0", "—"]);
     expect(values(aState({ load: load({ phase: "stopped" }) }))).toEqual(["—", "—", "—", "—", "0", "—"]);
+    expect(values(aState({ load: load({ phase: "waiting" }) }))).toEqual(["—", "—", "—", "—", "0", "—"]);
   });
 
   it("are numbers while load runs, and after it as long as they hold", () => {
@@ -38,6 +39,7 @@ describe("failures", () => {
     expect(failureNotice(failing(20, 1))).toBeNull();
     expect(failureNotice(failing(20, 5))).toMatchObject({ kind: "connect", count: 5 });
     expect(failureNotice({ ...failing(20, 5), phase: "stopped" })).toBeNull();
+    expect(failureNotice({ ...failing(20, 5), phase: "waiting" })).toBeNull();
     expect(failureNotice(failing(1, 1, "new_kind"))?.text).toBe("Requests fail: connection refused.");
     expect(failureKinds({ timeout: 0 })).toBe("");
   });

@@ -4,8 +4,8 @@
  */
 import type { Decision } from "../api/types";
 
-export type Flight = { number: number; worker: number; delayMs: number };
-export type Seen = { worker: number; seenMs: number; /** Requests that it stands for: more than one where a look did not show all. */ weight: number };
+export type Flight = { number: number; worker: string; delayMs: number };
+export type Seen = { worker: string; seenMs: number; /** Requests that it stands for: more than one where a look did not show all. */ weight: number };
 export type Log = { newest: number | null; sinceMs: number; lookedMs: number; seen: Seen[] };
 
 /** Looks are this far apart; dots of one look leave within it. */
@@ -49,10 +49,10 @@ function spread(fresh: ReadonlyArray<Decision>): Flight[] {
 }
 
 /** Requests a second placed on each worker; `null` while too little has been seen. */
-export function rates(log: Log, nowMs: number): Map<number, number> | null {
+export function rates(log: Log, nowMs: number): Map<string, number> | null {
   const spanMs = Math.min(HORIZON_MS, nowMs - log.sinceMs);
   if (log.newest === null || spanMs < 2 * LOOK_MS) return null;
-  const counts = new Map<number, number>();
+  const counts = new Map<string, number>();
   for (const one of log.seen) {
     if (nowMs - one.seenMs < HORIZON_MS) counts.set(one.worker, (counts.get(one.worker) ?? 0) + (1000 * one.weight) / spanMs);
   }

@@ -29,7 +29,7 @@ export type HeadlineFigure = {
 export type Headline = { mode: string; figures: [HeadlineFigure, HeadlineFigure, HeadlineFigure]; /** Ours and round robin's capacity, as shares of the highest level. */ bars: [number, number] | null };
 
 /** The mode that is held against round robin: the one that runs, if it looks at caches and was swept. */
-function contender({ state, baseline }: Scene): string {
+export function contender({ state, baseline }: Scene): string {
   const { mode } = state.router;
   return looksAtCaches(mode) && baseline?.levels.some((level) => cellOf(level, mode)) ? mode : KV;
 }

@@ -5,7 +5,7 @@ import { aState, figures, load, point, windowFigures } from "../quiet-fixtures";
 describe("history", () => {
   it("takes a point from a state, with nothing where nothing was measured", () => {
     const measured = aState({ load: load({ window: windowFigures({ ttft_ms: figures(40, 50), cached_pct: 90, rps: 3 }) }) });
-    expect(pointOf(measured)).toMatchObject({ at_ms: 1_000_000, mode: "kv", conversations: 60, ttft_ms_p50: 40, tpot_ms_p95: null, rps: 3, in_flight: [{ worker: 0 }, { worker: 1 }] });
+    expect(pointOf(measured)).toMatchObject({ at_ms: 1_000_000, mode: "kv", conversations: 60, ttft_ms_p50: 40, tpot_ms_p95: null, rps: 3, in_flight: [{ worker: "0" }, { worker: "1" }] });
     expect(pointOf(aState({ load: null }))).toMatchObject({ conversations: 0, ttft_ms_p50: null, cached_pct: null });
   });
 

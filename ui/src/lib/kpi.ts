@@ -19,7 +19,7 @@ export type Kpi = {
 export function kpis(state: State | null, rr: BaselineCell | null = null): Kpi[] {
   const load = state?.load ?? null;
   const window = load?.window;
-  const runs = load !== null && load.phase !== "stopped";
+  const runs = load !== null && load.phase !== "stopped" && load.phase !== "waiting";
   // Rates: of a running load, or of a minute in which something was measured.
   const rated = window !== undefined && (runs || window.requests > 0);
   // Totals: since load was last started.

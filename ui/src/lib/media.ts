@@ -1,5 +1,5 @@
 /** Whether a media query holds, now and when it changes. */
-import { useSyncExternalStore } from "react";
+import { useSyncExternalStore } from "preact/compat";
 
 export function useMedia(query: string): boolean {
   return useSyncExternalStore(

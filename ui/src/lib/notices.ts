@@ -1,5 +1,5 @@
 /** Refusals and errors of the viewer's own actions, from wherever, to be shown under the header. */
-import { useSyncExternalStore } from "react";
+import { useSyncExternalStore } from "preact/compat";
 
 export type Notice = { id: number; text: string };
 

@@ -53,7 +53,7 @@ export function wideShelf(layout: Layout, parts: readonly Part[]): Shelf {
   const columns = [
     { x: 0, y: below, w: layout.load.w, from: null },
     { x: layout.metrics.x, y: hasMetrics(parts) ? level : below, w: 240, from: hasMetrics(parts) ? layout.frontend : null },
-    { x: layout.router.x + GAP, y: Math.max(level, layout.router.y + layout.router.h + MARGIN), w: 270, from: layout.router },
+    { x: layout.router.x + 2 * GAP, y: Math.max(level, layout.router.y + layout.router.h + MARGIN), w: 258, from: layout.router },
     { x: 900, y: below, w: 300, from: layout.workers.at(-1) ?? null },
   ];
   const stacks = columns.map((column, index) => stacked(parts.filter(({ kind }) => COLUMNS[kind] === index), column));

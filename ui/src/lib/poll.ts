@@ -1,5 +1,5 @@
 /** Asks for something again and again while a component is shown. */
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "preact/compat";
 
 export type Polled<T> = { value: T | null; error: string | null };
 

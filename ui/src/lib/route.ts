@@ -1,5 +1,5 @@
 /** Which page the address names. View state lives in the URL, so that it can be shared. */
-import { useSyncExternalStore } from "react";
+import { useSyncExternalStore } from "preact/compat";
 
 export type Route =
   | { page: "dashboard" }

@@ -1,5 +1,5 @@
 /** View state in the address's query, so that a view can be shared and survives a reload. */
-import { useSyncExternalStore } from "react";
+import { useSyncExternalStore } from "preact/compat";
 
 const CHANGED = "homing-search";
 

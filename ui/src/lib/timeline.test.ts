@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { aConversation, aRecord } from "../fixtures";
-import { cachedShare, commonScale, segments, timeline, workerNumber } from "./timeline";
+import { cachedShare, commonScale, segments, timeline } from "./timeline";
 
 describe("a turn's timeline", () => {
   it("takes the server's timing", () => {
@@ -37,6 +37,5 @@ describe("a turn's timeline", () => {
   it("has a cached share only where there is a prompt", () => {
     expect(cachedShare(aRecord({ prompt_tokens: 200, cached_tokens: 150 }))).toBe(75);
     expect(cachedShare(aRecord({ prompt_tokens: 0 }))).toBeNull();
-    expect([workerNumber("2"), workerNumber("gpu-a"), workerNumber(undefined)]).toEqual([2, null, null]);
   });
 });

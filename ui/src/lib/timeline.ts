@@ -77,8 +77,3 @@ export function cachedShare(record: RequestRecord): number | null {
   const { prompt_tokens: prompt, cached_tokens: cached } = record;
   return prompt === undefined || cached === undefined || prompt === 0 ? null : (100 * cached) / prompt;
 }
-
-/** The worker's number, if the server names workers by numbers. */
-export function workerNumber(worker: string | undefined): number | null {
-  return worker !== undefined && /^\d+$/.test(worker) ? Number(worker) : null;
-}

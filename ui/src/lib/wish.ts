@@ -5,7 +5,7 @@
  * and not twenty. It holds until the server says the same, refuses, or has had its time: then
  * the server's value shows again, no matter who set it.
  */
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "preact/compat";
 
 /** How long the server may take to show what it accepted. */
 export const PATIENCE_MS = 2_500;

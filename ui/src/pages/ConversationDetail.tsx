@@ -9,7 +9,7 @@ import { StatusBadge } from "../components/StatusBadge";
 import { clock, duration } from "../lib/format";
 import { usePoll } from "../lib/poll";
 import { commonScale } from "../lib/timeline";
-import { useState } from "react";
+import { useState } from "preact/compat";
 import "./ConversationDetail.css";
 
 export function ConversationDetail({ id }: { id: string }) {

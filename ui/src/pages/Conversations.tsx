@@ -5,10 +5,11 @@ import type { ConversationStatus, ConversationSummary } from "../api/types";
 import { Notice } from "../components/Notice";
 import { Scroll } from "../components/Scroll";
 import { StatusBadge } from "../components/StatusBadge";
+import { whenLoadBegins } from "../lib/controls";
 import { clock, duration, number } from "../lib/format";
 import { usePoll } from "../lib/poll";
 import { useQuery } from "../lib/route";
-import { useState } from "react";
+import { useState } from "preact/compat";
 import "./Conversations.css";
 
 const LIMIT = 100;
@@ -45,7 +46,7 @@ export function Conversations() {
           </span>
           <label>
             Status
-            <select value={status ?? "all"} onChange={(event) => change({ status: event.target.value === "all" ? null : event.target.value })}>
+            <select value={status ?? "all"} onChange={(event) => change({ status: event.currentTarget.value === "all" ? null : event.currentTarget.value })}>
               <option value="all">all</option>
               {STATUSES.map((each) => (
                 <option key={each}>{each}</option>
@@ -54,7 +55,7 @@ export function Conversations() {
           </label>
           <label>
             Order
-            <select value={sort} onChange={(event) => change({ sort: event.target.value === "newest" ? null : event.target.value })}>
+            <select value={sort} onChange={(event) => change({ sort: event.currentTarget.value === "newest" ? null : event.currentTarget.value })}>
               {Object.entries(SORTS).map(([each, label]) => (
                 <option key={each} value={each}>
                   {label}
@@ -76,7 +77,7 @@ function Nothing({ status }: { status: ConversationStatus | null }) {
   const load = useLive()?.load;
   if (load === null) return <Notice>Started without a load generator, so there are no conversations.</Notice>;
   if (status) return <Notice>No conversation is “{status}” right now.</Notice>;
-  return <Notice>{load?.phase === "running" ? "The first conversations are about to begin." : "No conversation yet: press Start."}</Notice>;
+  return <Notice>{load?.phase === "running" ? "The first conversations are about to begin." : `No conversation yet${whenLoadBegins(load?.phase)}`}</Notice>;
 }
 
 function ConversationTable({ conversations, sort }: { conversations: ConversationSummary[]; sort: ConversationSort }) {

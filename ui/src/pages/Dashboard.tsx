@@ -1,5 +1,5 @@
 /** The main view: live against round robin, key figures, charts, the whole benchmark, the workers. */
-import { useMemo } from "react";
+import { useMemo } from "preact/compat";
 import { useBaseline } from "../api/baseline";
 import { useHistory } from "../api/history";
 import { useFeed } from "../api/live";

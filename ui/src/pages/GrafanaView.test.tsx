@@ -1,4 +1,4 @@
-import { cleanup, fireEvent, render, screen, within } from "@testing-library/react";
+import { cleanup, fireEvent, render, screen, within } from "../rendering";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { LiveProvider } from "../api/live";
 import { aState, aStore } from "../fixtures";

@@ -1,5 +1,5 @@
 /** The Grafana dashboards for people without Grafana: their own JSON, drawn here. */
-import { useLayoutEffect, useMemo } from "react";
+import { useLayoutEffect, useMemo } from "preact/compat";
 import { api } from "../api/client";
 import { useChoices } from "../api/grafana";
 import { useLive } from "../api/live";

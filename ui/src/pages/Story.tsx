@@ -1,24 +1,43 @@
 /** One load, four stages: what the shipped sweep measured, beside what the running system does now. */
-import { useLive } from "../api/live";
+import { useEffect, useState } from "preact/compat";
+import { api } from "../api/client";
+import { useHistory } from "../api/history";
+import { useFeed } from "../api/live";
 import type { State } from "../api/types";
 import { Choice } from "../components/dashboard/Choice";
+import { useScene } from "../components/dashboard/useScene";
 import { Notice } from "../components/Notice";
-import { StageCard } from "../components/story/StageCard";
+import { type Run, StageCard } from "../components/story/StageCard";
+import { type Scene, unsettled } from "../lib/comparable";
+import { obstacle } from "../lib/controls";
 import { ms, number, percent } from "../lib/format";
+import { report } from "../lib/notices";
 import { useQuery } from "../lib/route";
 import { modeName } from "../lib/mode";
-import { atLevel, levelOf, STAGES, STORY, stageOf } from "../lib/story";
+import { atLevel, isThere, levelOf, type Stage, STAGES, STORY, stageOf, type Switch, switchTo, whyRefused } from "../lib/story";
 import { speculation } from "../lib/totals";
+import { staying } from "../lib/workers";
 import "./Story.css";
 
+/** How long the server may take to show a stage that it accepted. */
+const PATIENCE_MS = 5_000;
+
 export function Story() {
-  const state = useLive();
+  const { state, connection } = useFeed();
+  const scene = useScene(state, useHistory(), null);
+  const [busy, bringAbout] = useSwitch(state);
   const [query, change] = useQuery();
-  if (!state) return <Notice>Waiting for the server…</Notice>;
+  if (!state || !scene) return <Notice>Waiting for the server…</Notice>;
   const asked = Number(query.get("level"));
   const level = STORY.levels.includes(asked) ? asked : levelOf(STORY, state);
   const cells = atLevel(STORY, level);
   const current = stageOf(state);
+  const why = obstacle(connection, state) ?? (busy ? "Workers are being replaced." : null);
+  const run = (stage: Stage): Run | null => {
+    const wanted = switchTo(stage, state);
+    return wanted && { press: () => bringAbout(stage, wanted), why };
+  };
+  const others = STAGES.flatMap((stage) => (stage.mode === current ? [] : (switchTo(stage, state) ?? [])));
   return (
     <>
       <section className="panel story" aria-labelledby="story-title">
@@ -34,23 +53,59 @@ export function Story() {
         <ol className="stages">
           {STAGES.map((stage, index) => {
             const cell = cells.find(({ mode }) => mode === stage.mode);
-            return cell && <StageCard key={stage.mode} number={index + 1} stage={stage} cell={cell} all={cells} current={current === stage.mode} />;
+            return cell && <StageCard key={stage.mode} number={index + 1} stage={stage} cell={cell} all={cells} current={current === stage.mode} run={run(stage)} />;
           })}
         </ol>
         <p className="muted small method">
           {STORY.simulated ? "Virtual time, no GPU: " : ""}
           {STORY.workers} replicas, the same conversations in every stage, medians of {STORY.repeats} runs. Percentages compare with round robin.
           {STORY.simulated && " How many drafted tokens are accepted is an assumption of the profiles."}
+          {others.length > 0 && howItRuns(others)}
         </p>
       </section>
-      <Now state={state} current={current} />
+      <Now scene={scene} current={current} />
     </>
   );
 }
 
-/** The same figures of the system that runs. */
-function Now({ state, current }: { state: State; current: string | null }) {
-  const drafts = speculation(state.workers);
+function howItRuns(others: readonly Switch[]): string {
+  if (others.every(({ profile }) => profile === null)) return " “Run now” sets the router's mode.";
+  return " “Run now” puts simulated workers of the stage's profile in the place of those that run, and sets the router's mode: the new workers' caches begin empty.";
+}
+
+/** Brings a stage about, and whether one is being brought about: until a state shows it, the server refuses, or has had its time. */
+function useSwitch(state: State | null): [boolean, (stage: Stage, wanted: Switch) => void] {
+  const [asked, setAsked] = useState<{ stage: Stage; accepted: boolean } | null>(null);
+  const accepted = asked !== null && asked.accepted;
+  const done = accepted && state !== null && isThere(switchTo(asked.stage, state));
+  useEffect(() => {
+    if (!accepted) return undefined;
+    const patience = setTimeout(() => setAsked(null), done ? 0 : PATIENCE_MS);
+    return () => clearTimeout(patience);
+  }, [accepted, done]);
+  const bringAbout = (stage: Stage, wanted: Switch) => {
+    setAsked({ stage, accepted: false });
+    send(wanted).then(
+      () => setAsked({ stage, accepted: true }),
+      (cause: unknown) => {
+        report(whyRefused(cause));
+        setAsked(null);
+      },
+    );
+  };
+  return [asked !== null && !done, bringAbout];
+}
+
+async function send({ profile, mode }: Switch): Promise<void> {
+  if (profile !== null) await api.replaceWorkers(profile);
+  if (mode !== null) await api.router({ mode });
+}
+
+/** The same figures of the system that runs, and whether they are its own yet. */
+function Now({ scene, current }: { scene: Scene; current: string | null }) {
+  const { state } = scene;
+  const doubt = unsettled(scene, "e2e");
+  const drafts = speculation(staying(state.workers));
   const window = state.load?.window;
   const stage = STAGES.findIndex(({ mode }) => mode === current);
   const words = stage < 0 ? `${modeName(state.router.mode)}${drafts ? " with drafted tokens" : ""}: none of the four stages` : `Stage ${stage + 1}: ${stageName(stage)}`;
@@ -67,7 +122,9 @@ function Now({ state, current }: { state: State; current: string | null }) {
         <h2 id="now-title">
           This system now {state.simulated && <span className="badge simulated">simulated</span>}
         </h2>
-        <p>{words}</p>
+        <p>
+          {words} {doubt && <span className="muted small unsettled">{doubt.long}</span>}
+        </p>
       </header>
       <dl>
         {figures.map(({ label, value }) => (

@@ -1,9 +1,13 @@
-import { cleanup, fireEvent, render, screen, within } from "@testing-library/react";
+import type { ReactNode } from "preact/compat";
+import { act, cleanup, fireEvent, render, screen, within } from "../rendering";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { api, Refused } from "../api/client";
+import type { Feed } from "../api/feed";
 import { LiveProvider } from "../api/live";
 import type { State } from "../api/types";
 import { aConversation, aDecision, aState, aStore, aWorker } from "../fixtures";
-import { aBaseline } from "../quiet-fixtures";
+import * as notices from "../lib/notices";
+import { aBaseline, point } from "../quiet-fixtures";
 import { Architecture } from "./Architecture";
 import { ConversationDetail } from "./ConversationDetail";
 import { Conversations } from "./Conversations";
@@ -22,7 +26,7 @@ beforeEach(() => {
   answers = {
     "api/conversations": { conversations: [summary, { ...summary, id: "c-2", status: "error", title: "Another" }], total: 312 },
     "api/conversations/c-1": aConversation(),
-    decisions: { decisions: [aDecision({}), aDecision({ number: 59, winner: 1, reason: "next in the cycle", mode: "round-robin", candidates: [] })] },
+    decisions: { decisions: [aDecision({}), aDecision({ number: 59, winner: "1", reason: "next in the cycle", mode: "round-robin", candidates: [] })] },
     "api/baseline": aBaseline(),
   };
   vi.stubGlobal("fetch", async (path: string) => {
@@ -34,9 +38,22 @@ beforeEach(() => {
 afterEach(() => {
   cleanup();
   vi.unstubAllGlobals();
+  vi.restoreAllMocks();
 });
 
-const show = (page: React.ReactNode, state: State | null = aState()) => render(<LiveProvider store={aStore(state)}>{page}</LiveProvider>);
+/** Shows a page, and what it makes of later states. */
+function follow(page: ReactNode, first: State) {
+  let feed: Feed = { connection: "open", state: first, receivedMs: 0 };
+  const listeners = new Set<() => void>();
+  const store = { get: () => feed, close: () => {}, subscribe: (listener: () => void) => (listeners.add(listener), () => listeners.delete(listener)) };
+  render(<LiveProvider store={store}>{page}</LiveProvider>);
+  return (state: State) => act(() => {
+    feed = { ...feed, state };
+    for (const listener of listeners) listener();
+  });
+}
+
+const show = (page: ReactNode, state: State | null = aState()) => render(<LiveProvider store={aStore(state)}>{page}</LiveProvider>);
 
 it("lists conversations, and asks again as the address says", async () => {
   window.location.hash = "#/conversations?status=active&sort=longest";
@@ -52,11 +69,19 @@ it("lists conversations, and asks again as the address says", async () => {
   expect(window.location.hash).toBe("#/conversations/c-2");
 });
 
-it("says how to begin when there is no conversation", async () => {
+it.each([
+  ["stopped", "No conversation yet: press Start.", "No conversation has an answered turn yet: press Start."],
+  ["waiting", "No conversation yet: load begins as soon as a worker has joined.", "No conversation has an answered turn yet: load begins as soon as a worker has joined."],
+  ["running", "The first conversations are about to begin.", "No conversation has an answered turn yet."],
+  ["paused", "No conversation yet.", "No conversation has an answered turn yet."],
+] as const)("says how to begin when there is no conversation and load is %s", async (phase, inList, inMap) => {
   answers["api/conversations"] = { conversations: [], total: 0 };
   const load = aState().load;
-  show(<Conversations />, aState({ load: load && { ...load, phase: "stopped" } }));
-  expect(await screen.findByText("No conversation yet: press Start.")).toBeTruthy();
+  const state = aState({ load: load && { ...load, phase } });
+  show(<Conversations />, state);
+  expect(await screen.findByText(inList)).toBeTruthy();
+  show(<KvRouting />, state);
+  expect(await screen.findByText(inMap)).toBeTruthy();
 });
 
 it("shows a conversation turn by turn", async () => {
@@ -83,7 +108,7 @@ it("draws the system, whatever the number of workers", async () => {
   expect(screen.getByText("http://127.0.0.1:8000/metrics")).toBeTruthy();
   unmount();
   const [worker] = aState().workers;
-  const many = Array.from({ length: 12 }, (_, id) => ({ ...worker, id })) as State["workers"];
+  const many = Array.from({ length: 12 }, (_, id) => ({ ...worker, id: String(id) })) as State["workers"];
   show(<Architecture />, aState({ workers: many, load: null, last_decision: null }));
   expect(await screen.findByText("5 more workers")).toBeTruthy();
 });
@@ -110,6 +135,110 @@ it("tells the four stages at the load that is asked for, and which one runs", ()
   expect(screen.getByText("running now").closest("li")?.textContent).toContain("KV-aware");
   expect(screen.getByText("simulated sweep")).toBeTruthy();
   expect(screen.getByText("Stage 2: KV-aware")).toBeTruthy();
+});
+
+it("runs another stage at the press of a button, if it may", async () => {
+  window.location.hash = "#/story";
+  const profiles = ["h200-llama-70b-fp8", "h200-llama-70b-fp8-draft", "h200-llama-70b-fp8-eagle3"];
+  const quiet = { ...aWorker(0).speculation, drafts: 0, drafted_tokens: 0, accepted_tokens: 0 };
+  const workers = [aWorker(0, { speculation: quiet })];
+  const router = { ...aState().router, mode: "round-robin" };
+  const { unmount } = show(<Story />, aState({ profiles, workers, router }));
+  expect(screen.getAllByRole("button", { name: /^Run now: stage/ })).toHaveLength(3);
+  const replaced = vi.spyOn(api, "replaceWorkers").mockResolvedValue({});
+  const routed = vi.spyOn(api, "router").mockResolvedValue(router);
+  fireEvent.click(screen.getByRole("button", { name: "Run now: stage 4, + EAGLE-3" }));
+  await vi.waitFor(() => expect(routed).toHaveBeenCalledWith({ mode: "kv" }));
+  expect(replaced).toHaveBeenCalledWith("h200-llama-70b-fp8-eagle3");
+  unmount();
+  show(<Story />, aState({ profiles, workers, router, control: { token_required: true, granted: false } }));
+  expect(screen.getAllByRole<HTMLButtonElement>("button", { name: /^Run now: stage/ }).every((button) => button.disabled)).toBe(true);
+});
+
+/** Three workers of a profile under round robin, whose ids begin at `first`. */
+function fleet(engine: string, first: number, change: Partial<State> = {}): State {
+  const speculation = { ...aWorker(0).speculation, drafts: 0, drafted_tokens: 0, accepted_tokens: 0 };
+  const workers = [0, 1, 2].map((index) => aWorker(first + index, { engine, speculation, drafter: engine.endsWith("eagle3") ? "eagle3" : "none" }));
+  return aState({ workers, profiles: ["base", "base-draft", "base-eagle3"], router: { ...aState().router, mode: "round-robin" }, ...change });
+}
+const stage = (name: string) => screen.getByRole<HTMLButtonElement>("button", { name: `Run now: stage ${name}` });
+
+it("runs a stage once, however often its button is pressed before workers have changed", async () => {
+  window.location.hash = "#/story";
+  const update = follow(<Story />, fleet("base", 0));
+  const replaced = vi.spyOn(api, "replaceWorkers").mockResolvedValue({});
+  const routed = vi.spyOn(api, "router").mockResolvedValue(aState().router);
+  fireEvent.click(stage("4, + EAGLE-3"));
+  await vi.waitFor(() => expect(routed).toHaveBeenCalledOnce());
+  await act(async () => undefined);
+  expect(stage("4, + EAGLE-3").disabled).toBe(true);
+  stage("4, + EAGLE-3").click();
+  // Both kinds are there, and then the mode alone is missing.
+  const [old, young] = [fleet("base", 0), fleet("base-eagle3", 3)];
+  update({ ...old, workers: [...old.workers, ...young.workers] });
+  update(young);
+  expect(stage("1, Round robin").disabled).toBe(true);
+  update({ ...young, router: { ...young.router, mode: "kv" } });
+  expect(stage("1, Round robin").disabled).toBe(false);
+  expect(replaced).toHaveBeenCalledOnce();
+});
+
+it("waits five seconds for a stage that was accepted and does not come", async () => {
+  window.location.hash = "#/story";
+  follow(<Story />, fleet("base", 0));
+  vi.spyOn(api, "replaceWorkers").mockResolvedValue({});
+  vi.spyOn(api, "router").mockResolvedValue(aState().router);
+  vi.useFakeTimers();
+  try {
+    fireEvent.click(stage("4, + EAGLE-3"));
+    // The answer, and what follows from it.
+    await act(async () => void (await vi.advanceTimersByTimeAsync(0)));
+    await act(async () => void (await vi.advanceTimersByTimeAsync(4_900)));
+    expect(stage("4, + EAGLE-3").disabled).toBe(true);
+    await act(async () => void (await vi.advanceTimersByTimeAsync(200)));
+    expect(stage("4, + EAGLE-3").disabled).toBe(false);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+it("says why a stage was refused, and lets it be tried again", async () => {
+  window.location.hash = "#/story";
+  follow(<Story />, fleet("base", 0));
+  vi.spyOn(api, "replaceWorkers").mockRejectedValue(new Refused("the limit of 6 workers is reached; see --max-workers", 409));
+  const told = vi.spyOn(notices, "report");
+  fireEvent.click(stage("4, + EAGLE-3"));
+  await vi.waitFor(() => expect(told).toHaveBeenCalledWith("Workers are still leaving, or --max-workers is too small: the limit of 6 workers is reached; see --max-workers"));
+  await vi.waitFor(() => expect(stage("4, + EAGLE-3").disabled).toBe(false));
+});
+
+it("explains “Run now” where it is offered, and as far as it goes there", () => {
+  window.location.hash = "#/story";
+  const said = (state: State) => {
+    const { container, unmount } = show(<Story />, state);
+    const text = container.querySelector(".method")?.textContent ?? "";
+    const offered = screen.queryAllByRole("button", { name: /^Run now: stage/ }).length;
+    unmount();
+    return [offered, /“Run now”.*/.exec(text)?.[0] ?? null];
+  };
+  expect(said(fleet("base", 0))).toEqual([3, "“Run now” puts simulated workers of the stage's profile in the place of those that run, and sets the router's mode: the new workers' caches begin empty."]);
+  expect(said(fleet("mine", 0))).toEqual([1, "“Run now” sets the router's mode."]);
+  expect(said(fleet("mine", 0, { router: { ...aState().router, mode: "round-robin", modes: ["round-robin"] } }))).toEqual([0, null]);
+  expect(said(fleet("base", 0, { profiles: [] }))).toEqual([0, null]);
+});
+
+it("says that figures of the running system are not its own yet while the window reaches back to other workers", async () => {
+  window.location.hash = "#/story";
+  const state = fleet("base-eagle3", 3, { router: { ...aState().router, mode: "kv" } });
+  const load = { ...aState().load, running_s: 300 } as NonNullable<State["load"]>;
+  const before = (ids: string[], seconds: number) => point(state.at_ms - 1000 * seconds, { in_flight: ids.map((worker) => ({ worker, in_flight: 20 })) });
+  answers["api/history"] = { points: [before(["0", "1", "2"], 50), before(["3", "4", "5"], 40)] };
+  const update = follow(<Story />, { ...state, load });
+  expect(screen.getByText(/^Stage 4: KV-aware \+ EAGLE-3/)).toBeTruthy();
+  // 60 s of the window and the 24 s of the longest answers.
+  expect(await screen.findByText("The window still holds requests from before workers joined or left (another 34 s).")).toBeTruthy();
+  update({ ...state, at_ms: state.at_ms + 34_000, load: { ...load, running_s: 334 } });
+  expect(screen.queryByText(/The window still holds/)).toBeNull();
 });
 
 it("explains the last decision and holds another", async () => {

@@ -17,7 +17,7 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use serde_json::Value;
 
-use self::genuine::{Genuine, RegisterAt, Setting, WORDS, write_model};
+use self::genuine::{Genuine, Planes, RegisterAt, Setting, WORDS, write_model};
 use super::HOMING;
 use super::client::percentile;
 use super::figures::say;
@@ -95,6 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         model,
         name: NAME.to_owned(),
         place: RegisterAt::Folder(registry),
+        planes: Planes::Direct,
         block_size: BLOCK,
     };
     let options = ["--max-num-seqs=64", "--max-num-batched-tokens=8192"];

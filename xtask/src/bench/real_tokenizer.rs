@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::client::{Client, post};
-use super::dynamo::genuine::{RegisterAt, Setting};
+use super::dynamo::genuine::{Planes, RegisterAt, Setting};
 use super::dynamo::{self, Side, WORKERS};
 use super::figures::{best, median, say};
 use super::server::{Server, cpu_of};
@@ -70,6 +70,7 @@ pub(super) async fn run(model: &Path, rounds: usize, turn: Duration) -> anyhow::
         model: folder.join("model"),
         name: NAME.to_owned(),
         place: RegisterAt::Folder(folder.join("registry")),
+        planes: Planes::Direct,
         block_size: BLOCK,
     };
     fs::create_dir_all(folder.join("registry"))?;

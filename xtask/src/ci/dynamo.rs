@@ -9,21 +9,40 @@ use std::time::Duration;
 
 use super::{answers, execute_within, python};
 
-const REQUIREMENTS: &str = "tests/dynamo/requirements.txt";
-/// The tests look for it under the build directory by this name.
-const ENVIRONMENT: &str = "venv-dynamo";
+/// The tests look for environments under the build directory by these names.
+const CURRENT: Version = Version {
+    environment: "venv-dynamo",
+    requirements: "tests/dynamo/requirements.txt",
+};
+/// The oldest one that is served.
+const OLDEST: Version = Version {
+    environment: "venv-dynamo-0.9",
+    requirements: "tests/dynamo/requirements-0.9.txt",
+};
+
+struct Version {
+    environment: &'static str,
+    requirements: &'static str,
+}
+
+impl Version {
+    fn install(&self) -> anyhow::Result<PathBuf> {
+        let python = python::environment(self.environment)?;
+        python::install(&python, self.requirements, &["--no-deps"])?;
+        Ok(python)
+    }
+}
 
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A Python with Dynamo in it, which is installed if it is not there.
 pub(crate) fn genuine_dynamo() -> anyhow::Result<PathBuf> {
-    let python = python::environment(ENVIRONMENT)?;
-    python::install(&python, REQUIREMENTS, &["--no-deps"])?;
-    Ok(python)
+    CURRENT.install()
 }
 
 pub(super) fn check() -> anyhow::Result<()> {
-    genuine_dynamo()?;
+    CURRENT.install()?;
+    OLDEST.install()?;
     // For the whole workspace, so that what the step `tests` compiled is used again.
     let words = if answers("cargo", &["nextest", "--version"]) {
         "nextest run --workspace --locked --run-ignored only -E binary(genuine)|test(/^dynamo::/)"

@@ -41,18 +41,26 @@ fn equipped(environment_name: &str, folder: &str) -> anyhow::Result<PathBuf> {
     Ok(python)
 }
 
-/// The Python of the environment of that name, which is made if it is not there.
+/// The Python of the environment of that name, which is made if it is not there, and made again if it
+/// has no pip: making it was interrupted then.
 pub(super) fn environment(name: &str) -> anyhow::Result<PathBuf> {
     let environment = repository::target_directory()?.join(name);
     let python = environment.join("bin/python");
-    if !python.is_file() {
+    if !has_pip(&python) {
         execute(
             Command::new("python3")
-                .args(["-m", "venv"])
+                .args(["-m", "venv", "--clear"])
                 .arg(&environment),
         )?;
     }
     Ok(python)
+}
+
+fn has_pip(python: &Path) -> bool {
+    let asked = Command::new(python)
+        .args(["-m", "pip", "--version"])
+        .output();
+    asked.is_ok_and(|answer| answer.status.success())
 }
 
 /// Installs what a file lists, with further words to pip.

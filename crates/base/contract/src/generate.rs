@@ -168,8 +168,9 @@ pub struct TokenChunk {
     /// Parallel to `tokens`, or empty.
     pub logprobs: Vec<TokenLogprob>,
     /// Present in the first chunk that has tokens, and once more in the last where only then it is known how
-    /// many tokens were cached and the first had said otherwise.
-    pub started: Option<Started>,
+    /// many tokens were cached and the first had said otherwise. Boxed like all that few chunks have: a
+    /// chunk is moved a dozen times on its way, and there is one for each token.
+    pub started: Option<Box<Started>>,
     /// Present in the last chunk only.
     pub finish: Option<FinishReason>,
     /// Of the whole request, in the last chunk only, where anything was drafted.
@@ -363,7 +364,7 @@ mod tests {
                 ..TokenChunk::default()
             },
             TokenChunk {
-                started: Some(started),
+                started: Some(Box::new(started)),
                 ..TokenChunk::default()
             },
             TokenChunk {

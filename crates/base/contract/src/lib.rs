@@ -16,6 +16,7 @@
 //! | [`trace`] | a request's place in a distributed trace |
 //! | [`token_stream`] | the channel those chunks travel through; dropping it cancels |
 //! | [`moment`] | time as a value, so that pure code never reads a clock |
+//! | [`processed`] | what an engine has processed, told among frontends |
 //! | [`processors`] | how much of its processors a machine had for itself |
 //! | [`random`] | seeded randomness that does not depend on call order |
 //! | [`visitors`] | under which names a server may be visited |
@@ -29,6 +30,7 @@ pub mod generate;
 pub mod grammar;
 pub mod kv_event;
 pub mod moment;
+pub mod processed;
 pub mod processors;
 pub mod random;
 pub mod token_stream;
@@ -50,6 +52,7 @@ pub use generate::{
 pub use grammar::Grammar;
 pub use kv_event::{FeedMessage, KvBatch, KvEvent, KvSnapshot};
 pub use moment::{Clock, Moment};
+pub use processed::Processed;
 pub use processors::Processors;
 pub use token_stream::{ChunkSource, TokenSender, TokenStream, token_stream};
 pub use trace::{SpanId, TraceContext, TraceId};

@@ -4,15 +4,51 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use ts_rs::TS;
 
 use crate::block_format::BlockFormat;
 use crate::forward::ForwardPath;
 
 /// Identifies a worker for as long as it is a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, TS)]
+///
+/// It is written as text, because some are drawn from all 64 bits, and readers whose numbers are
+/// floats (browsers, `jq`) would make one of neighbours. Numbers are read too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, TS)]
+#[ts(type = "string")]
 pub struct WorkerId(pub u64);
+
+impl Serialize for WorkerId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for WorkerId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl Visitor<'_> for Reader {
+            type Value = WorkerId;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a worker's id")
+            }
+
+            fn visit_u64<E: de::Error>(self, id: u64) -> Result<WorkerId, E> {
+                Ok(WorkerId(id))
+            }
+
+            fn visit_str<E: de::Error>(self, id: &str) -> Result<WorkerId, E> {
+                let wrong = |_| E::invalid_value(de::Unexpected::Str(id), &self);
+                id.parse().map(WorkerId).map_err(wrong)
+            }
+        }
+
+        deserializer.deserialize_any(Reader)
+    }
+}
 
 impl fmt::Display for WorkerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -258,7 +294,45 @@ pub struct Lease {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+
+    /// A float makes one number of these.
+    #[test]
+    fn neighbouring_ids_are_written_apart_and_read_back() {
+        for id in [
+            0,
+            7_587_899_007_311_003_142,
+            7_587_899_007_311_003_143,
+            u64::MAX,
+        ] {
+            let text = serde_json::to_string(&WorkerId(id)).unwrap();
+            assert_eq!(text, format!("\"{id}\""));
+            assert_eq!(
+                serde_json::from_str::<WorkerId>(&text).unwrap(),
+                WorkerId(id)
+            );
+            // As older versions wrote it.
+            let number = id.to_string();
+            assert_eq!(
+                serde_json::from_str::<WorkerId>(&number).unwrap(),
+                WorkerId(id)
+            );
+            let keys = BTreeMap::from([(WorkerId(id), 1)]);
+            let text = serde_json::to_string(&keys).unwrap();
+            assert_eq!(
+                serde_json::from_str::<BTreeMap<WorkerId, u32>>(&text).unwrap(),
+                keys
+            );
+        }
+        let error = serde_json::from_str::<WorkerId>("\"seven\"").unwrap_err();
+        assert!(
+            error.to_string().contains("expected a worker's id"),
+            "{error}"
+        );
+        assert!(serde_json::from_str::<WorkerId>("-1").is_err());
+    }
 
     /// Records drafts of (drafted, accepted) tokens and compares the accepted by position.
     #[track_caller]

@@ -53,6 +53,33 @@ const MOST: usize = 1 << 31;
 const MOST_LAYERS: usize = 1 << 12;
 
 impl ModelConfig {
+    /// What heads are turned by: for each position half a head's cosines, then as many sines.
+    pub fn rope_angles(&self, positions: usize) -> Vec<f32> {
+        let half = self.head_size / 2;
+        let frequencies: Vec<f32> = (0..half)
+            .map(|pair| {
+                let exponent = (2 * pair) as f64 / self.head_size as f64;
+                let frequency = (1.0 / f64::from(self.rope_theta).powf(exponent)) as f32;
+                match &self.rope_divisors {
+                    Some(divisors) => frequency / divisors[pair],
+                    None => frequency,
+                }
+            })
+            .collect();
+        let mut table = Vec::with_capacity(positions * 2 * half);
+        for position in 0..positions {
+            // The angle is rounded first, as everywhere else.
+            let angles = || {
+                frequencies
+                    .iter()
+                    .map(|frequency| position as f32 * frequency)
+            };
+            table.extend(angles().map(|angle| f64::from(angle).cos() as f32));
+            table.extend(angles().map(|angle| f64::from(angle).sin() as f32));
+        }
+        table
+    }
+
     /// Why no model has this shape.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let out_of_range = |what, value: &dyn ToString| {

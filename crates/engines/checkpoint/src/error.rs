@@ -100,7 +100,9 @@ pub enum Unsupported {
     Type(String),
     #[error("models of architecture {0} are not supported")]
     Architecture(String),
-    #[error("quantization {0} is not supported")]
+    #[error(
+        "quantization {0} is not supported, only FP8 with a scale per tensor or per output (compressed-tensors float-quantized, modelopt FP8): use such a checkpoint or one in BF16"
+    )]
     Quantization(String),
     #[error("the activation {0} is not supported")]
     Activation(String),
@@ -141,6 +143,20 @@ pub enum TensorFault {
     Dimensions(u32),
     #[error("cannot have the shape {0:?}")]
     Shape(Vec<usize>),
+    #[error("is stored as F8_E4M3, but neither config.json nor hf_quant_config.json says how")]
+    Undeclared,
+    #[error("is stored as F8_E4M3, but there is no {0}")]
+    NoScale(String),
+    #[error("is not a scale: it is {0} and should be F32, F16 or BF16")]
+    ScaleStoredAs(String),
+    #[error(
+        "has the shape {found:?}, which is neither one scale nor one for each of {rows} outputs"
+    )]
+    ScaleShape { found: Vec<usize>, rows: usize },
+    #[error("has the shape {0:?}: one scale per layer is supported")]
+    CacheScaleShape(Vec<usize>),
+    #[error("has the number {0}, which cannot be a scale")]
+    Scale(f32),
     #[error(
         "is malformed: {columns} columns are not whole blocks of {} in {format}",
         format.block_len()

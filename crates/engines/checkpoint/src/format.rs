@@ -1,6 +1,7 @@
 //! How numbers are stored, and what they stand for.
 //!
-//! Quantised formats are those of GGUF: a row is cut into blocks, each with its own scale.
+//! Quantised formats are those of GGUF, where a row is cut into blocks, each with its own scale, and
+//! E4M3, whose scales are tensors of their own.
 
 mod blocks;
 mod half;
@@ -10,7 +11,7 @@ mod tests;
 use std::fmt;
 
 pub use blocks::Block;
-pub use half::{bf16_to_f32, f16_to_f32};
+pub use half::{bf16_to_f32, e4m3_to_f32, f16_to_f32};
 
 /// A way to store a row of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +19,8 @@ pub enum Format {
     F32,
     F16,
     Bf16,
+    /// Eight bits of Hugging Face folders, without the scale of the row.
+    E4m3,
     Q8_0,
     Q4_0,
     Q4_1,
@@ -29,10 +32,11 @@ pub enum Format {
 }
 
 impl Format {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::F32,
         Self::F16,
         Self::Bf16,
+        Self::E4m3,
         Self::Q8_0,
         Self::Q4_0,
         Self::Q4_1,
@@ -43,12 +47,13 @@ impl Format {
         Self::Q6K,
     ];
 
-    /// As GGUF's tools write it.
+    /// As GGUF's tools or safetensors write it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::F32 => "F32",
             Self::F16 => "F16",
             Self::Bf16 => "BF16",
+            Self::E4m3 => "F8_E4M3",
             Self::Q8_0 => "Q8_0",
             Self::Q4_0 => "Q4_0",
             Self::Q4_1 => "Q4_1",
@@ -63,7 +68,7 @@ impl Format {
     /// Numbers in a block.
     pub const fn block_len(self) -> usize {
         match self {
-            Self::F32 | Self::F16 | Self::Bf16 => 1,
+            Self::F32 | Self::F16 | Self::Bf16 | Self::E4m3 => 1,
             Self::Q8_0 | Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 => 32,
             Self::Q4K | Self::Q5K | Self::Q6K => 256,
         }
@@ -74,6 +79,7 @@ impl Format {
         match self {
             Self::F32 => 4,
             Self::F16 | Self::Bf16 => 2,
+            Self::E4m3 => 1,
             Self::Q8_0 => 34,
             Self::Q4_0 => 18,
             Self::Q4_1 => 20,
@@ -94,7 +100,7 @@ impl Format {
         }
     }
 
-    /// What a row's bytes stand for, bit for bit as ggml has it.
+    /// What a row's bytes stand for, bit for bit as ggml has it; E4M3 before it is scaled.
     ///
     /// # Panics
     ///
@@ -110,6 +116,7 @@ impl Format {
             Self::F32 => plain(bytes, numbers, f32::from_le_bytes),
             Self::F16 => plain(bytes, numbers, |half| f16_to_f32(u16::from_le_bytes(half))),
             Self::Bf16 => plain(bytes, numbers, |half| bf16_to_f32(u16::from_le_bytes(half))),
+            Self::E4m3 => plain(bytes, numbers, |[code]| e4m3_to_f32(code)),
             Self::Q8_0
             | Self::Q4_0
             | Self::Q4_1
@@ -128,6 +135,7 @@ impl Format {
             Self::F32
             | Self::F16
             | Self::Bf16
+            | Self::E4m3
             | Self::Q8_0
             | Self::Q4_0
             | Self::Q5_0

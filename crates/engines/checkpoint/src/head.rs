@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::{Dtype, LoadError, SafeTensors, TensorInfo};
 use crate::config::ModelConfig;
 use crate::error::{Fault, HeadError, ReadError, TensorFault, Unsupported};
+use crate::format::Format;
 
 /// What is read of the configuration beside the layer's shape.
 #[derive(Deserialize)]
@@ -174,6 +175,11 @@ impl HeadFiles {
     ) -> Result<TensorInfo, LoadError> {
         let info = self.tensors.read(name, bytes)?.info();
         let info = info.map_err(|fault| self.unfit(fault.of(name)))?;
+        if info.format == Format::E4m3 {
+            // Its scale would be missing.
+            let fault = TensorFault::StoredAs(info.format.to_string());
+            return Err(self.unfit(fault.of(name)));
+        }
         match shape {
             Shape::Matrix { rows, columns } if (info.rows, info.columns) != (rows, columns) => {
                 let found = (info.rows, info.columns);

@@ -13,6 +13,7 @@
 //! | `gguf`, `tokenizer` | GGUF files, and the tokenizer inside one |
 //! | `head` | an EAGLE-3 head's folder |
 //! | `required` | which tensors a model must have |
+//! | `scales` | what FP8 weights, and keys and values stored so, are multiplied by |
 //! | `source` | bytes at a place of a file |
 
 pub mod config;
@@ -23,6 +24,7 @@ mod gguf;
 mod head;
 mod required;
 mod safetensors;
+mod scales;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -31,14 +33,17 @@ mod tokenizer;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use scales::Scale;
 use source::SourceFile;
 
 pub use config::ModelConfig;
+use error::TensorFault;
 pub use error::{Fault, LoadError};
 pub use format::Format;
 pub use gguf::{Gguf, Value};
 pub use head::{HeadFiles, Shape};
 pub use safetensors::{Dtype, SafeTensor, SafeTensors};
+pub use scales::CacheScales;
 pub use source::Source;
 pub use tokenizer::GgufTokenizer;
 
@@ -69,6 +74,8 @@ pub struct Checkpoint {
     name: String,
     files: Vec<SourceFile>,
     tensors: BTreeMap<String, Stored>,
+    /// Of FP8, by their own names.
+    scales: BTreeMap<String, Scale>,
     /// Of a GGUF file.
     metadata: BTreeMap<String, Value>,
 }
@@ -83,12 +90,14 @@ impl Checkpoint {
             config,
             files,
             tensors,
+            scales,
         } = folder::open(path)?;
         Self {
             config,
             name: path.display().to_string(),
             files,
             tensors,
+            scales,
             metadata: BTreeMap::new(),
         }
         .complete()
@@ -104,6 +113,7 @@ impl Checkpoint {
             name,
             files: vec![file.file],
             tensors,
+            scales: BTreeMap::new(),
             metadata: file.metadata,
         }
         .complete()
@@ -111,7 +121,9 @@ impl Checkpoint {
 
     /// Refuses a model that lacks a tensor or has one that nobody would use.
     fn complete(mut self) -> Result<Self, LoadError> {
-        match required::check(&self.config, &mut self.tensors) {
+        let checked = required::check(&self.config, &mut self.tensors)
+            .and_then(|()| scales::check(&self.config, &self.tensors, &mut self.scales));
+        match checked {
             Ok(()) => Ok(self),
             Err(fault) => Err(self.error(fault)),
         }
@@ -147,6 +159,65 @@ impl Checkpoint {
         let each = self.tensors.values();
         each.map(|stored| stored.bytes as u64)
             .fold(0, u64::saturating_add)
+    }
+
+    /// Whether any weights are FP8.
+    pub fn has_fp8(&self) -> bool {
+        let mut each = self.tensors.values();
+        each.any(|stored| stored.info.format == Format::E4m3)
+    }
+
+    /// What each row of a tensor is multiplied by; nothing but FP8 has that.
+    pub fn row_scales(&self, name: &str) -> Result<Option<Vec<f32>>, LoadError> {
+        let Some((info, scale)) = self.tensor(name).zip(scales::of(name)) else {
+            return Ok(None);
+        };
+        let Some(mut numbers) = self.scale(&scale, |number| number >= 0.0)? else {
+            return Ok(None);
+        };
+        if let [one] = numbers[..] {
+            numbers.resize(info.rows, one);
+        }
+        Ok(Some(numbers))
+    }
+
+    /// What keys and values of a layer are divided by where they are stored as FP8.
+    pub fn cache_scales(&self, layer: usize) -> Result<CacheScales, LoadError> {
+        let one = |names: &[&str]| {
+            let part = |part| format!("model.layers.{layer}.self_attn.{part}");
+            let mut names = names.iter().copied().map(part);
+            let Some(name) = names.find(|name| self.scales.contains_key(name)) else {
+                return Ok(1.0);
+            };
+            let numbers = self.scale(&name, |number| number > 0.0)?;
+            Ok(numbers.map_or(1.0, |numbers| numbers[0]))
+        };
+        Ok(CacheScales {
+            keys: one(&scales::KEYS)?,
+            values: one(&scales::VALUES)?,
+        })
+    }
+
+    /// The numbers of a scale, or nothing if there is none of that name.
+    fn scale(
+        &self,
+        name: &str,
+        is_sound: impl Fn(f32) -> bool,
+    ) -> Result<Option<Vec<f32>>, LoadError> {
+        let Some(scale) = self.scales.get(name) else {
+            return Ok(None);
+        };
+        let mut bytes = Vec::new();
+        self.files[scale.file].read_tensor(name, scale.at, scale.bytes, &mut bytes)?;
+        let mut numbers = vec![0.0; scale.count()];
+        scale.format.dequantise(&bytes, &mut numbers);
+        match numbers
+            .iter()
+            .find(|number| !number.is_finite() || !is_sound(**number))
+        {
+            None => Ok(Some(numbers)),
+            Some(number) => Err(self.error(TensorFault::Scale(*number).of(name))),
+        }
     }
 
     /// The bytes of a tensor as they are stored, into `bytes`, which is emptied first.

@@ -63,10 +63,10 @@ impl Dtype {
             Self::F32 => Some(Format::F32),
             Self::F16 => Some(Format::F16),
             Self::Bf16 => Some(Format::Bf16),
+            Self::F8E4M3 => Some(Format::E4m3),
             Self::Bool
             | Self::U8
             | Self::I8
-            | Self::F8E4M3
             | Self::F8E5M2
             | Self::U16
             | Self::I16

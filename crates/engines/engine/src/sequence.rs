@@ -239,7 +239,7 @@ impl Sequence {
         self.computed = self.computed.min(self.tokens.len());
         let started = self.timings.first_token.is_none().then(|| {
             self.timings.first_token = Some(now);
-            Started {
+            Box::new(Started {
                 cached_tokens: self.cached_tokens.unwrap_or(0) as u32,
                 intake: self.timings.intake(),
                 queue_wait: self.timings.queue_wait(),
@@ -247,7 +247,7 @@ impl Sequence {
                     .timings
                     .admitted
                     .map_or(Duration::ZERO, |admitted| now - admitted),
-            }
+            })
         });
         Some(Progress {
             chunk: TokenChunk {

@@ -105,14 +105,15 @@ impl SimExecutor {
                 RowOutput::default()
             }));
         }
+        let (step_time, draft_time) = (self.timing.step(&load), self.timing.draft(&load));
         let output = StepOutput {
             rows,
             failed,
-            draft_time: self.timing.draft(&load),
+            draft_time,
             catch_up_time: Duration::ZERO,
-            forward_time: self.timing.forward(&load),
+            forward_time: step_time.saturating_sub(draft_time),
         };
-        (self.timing.step(&load), output)
+        (step_time, output)
     }
 
     fn speak(&mut self, row: &Row<'_>) -> Result<RowOutput, GrammarError> {

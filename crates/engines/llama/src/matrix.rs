@@ -4,6 +4,10 @@
 //! the same column of sixteen rows and a product needs no sum across lanes. Quantised columns
 //! come in blocks, each with a scale and perhaps an offset for every row: a number is
 //! `scale * code + offset`. Values are those of the file, to the bit.
+//!
+//! FP8 has a scale for every row. Its codes become BF16, which has all of their numbers and which
+//! kernels read: twice the file's size, where rounded or 32-bit products of the two would be less exact
+//! or twice as large again.
 
 mod pack;
 #[cfg(test)]
@@ -40,6 +44,8 @@ pub(crate) enum Codes {
     F32(Vec<f32>),
     F16(Vec<u16>),
     Bf16(Vec<u16>),
+    /// BF16 with a scale for every row.
+    ByRow(ByRow),
     /// Eight columns of a row to a word, the first lowest.
     FourF16(Quantised<u32, u16>),
     FourF32(Quantised<u32, f32>),
@@ -56,6 +62,13 @@ pub(crate) struct Quantised<C, S> {
     pub(crate) scales: Vec<S>,
     /// As many as scales, or none.
     pub(crate) offsets: Vec<S>,
+}
+
+/// Codes in BF16, and sixteen scales for each stripe.
+#[derive(Debug)]
+pub(crate) struct ByRow {
+    pub(crate) codes: Vec<u16>,
+    pub(crate) scales: Vec<f32>,
 }
 
 /// How numbers are read out of [`Quantised`].
@@ -133,6 +146,9 @@ impl Matrix {
             Codes::Bf16(values) => {
                 cells.for_each(|(column, to)| *to = bf16_to_f32(values[place(column)]));
             }
+            Codes::ByRow(from) => cells.for_each(|(column, to)| {
+                *to = from.scales[row] * bf16_to_f32(from.codes[place(column)]);
+            }),
             Codes::FourF16(from) => from.each(cells, place, reading(four, f16_to_f32, BLOCK)),
             Codes::FourF32(from) => from.each(cells, place, reading(four, itself, BLOCK)),
             Codes::EightF16(from) => from.each(cells, place, reading(eight, f16_to_f32, BLOCK)),
@@ -141,11 +157,19 @@ impl Matrix {
         }
     }
 
+    /// Sets what each row is multiplied by; only FP8 has that.
+    pub(crate) fn scale_rows(&mut self, scales: &[f32]) {
+        if let Codes::ByRow(rows) = &mut self.codes {
+            rows.scales[..scales.len()].copy_from_slice(scales);
+        }
+    }
+
     /// Memory that it takes.
     pub(crate) fn bytes(&self) -> usize {
         match &self.codes {
             Codes::F32(values) => size_of_val(&**values),
             Codes::F16(values) | Codes::Bf16(values) => size_of_val(&**values),
+            Codes::ByRow(ByRow { codes, scales }) => size_of_val(&**codes) + size_of_val(&**scales),
             Codes::FourF16(quantised) => quantised.bytes(),
             Codes::FourF32(quantised) => quantised.bytes(),
             Codes::EightF16(quantised) => quantised.bytes(),

@@ -64,6 +64,11 @@ impl LoadedWeights {
         })
     }
 
+    /// Memory that a checkpoint's weights take when they are loaded.
+    pub fn bytes_of(checkpoint: &Checkpoint) -> u64 {
+        weights::bytes_of(checkpoint)
+    }
+
     pub fn config(&self) -> &ModelConfig {
         &self.config
     }

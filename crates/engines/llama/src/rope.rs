@@ -12,32 +12,10 @@ pub(crate) struct Rope {
 
 impl Rope {
     pub(crate) fn new(config: &ModelConfig, positions: usize) -> Self {
-        let half = config.head_size / 2;
-        let frequencies: Vec<f32> = (0..half)
-            .map(|pair| {
-                let exponent = (2 * pair) as f64 / config.head_size as f64;
-                let frequency = (1.0 / f64::from(config.rope_theta).powf(exponent)) as f32;
-                match &config.rope_divisors {
-                    Some(divisors) => frequency / divisors[pair],
-                    None => frequency,
-                }
-            })
-            .collect();
-        let mut table = Vec::with_capacity(positions * 2 * half);
-        for position in 0..positions {
-            // The angle is rounded first, as everywhere else.
-            let angles = || {
-                frequencies
-                    .iter()
-                    .map(|frequency| position as f32 * frequency)
-            };
-            table.extend(angles().map(|angle| f64::from(angle).cos() as f32));
-            table.extend(angles().map(|angle| f64::from(angle).sin() as f32));
-        }
         Self {
             pairs: config.rope_pairs,
-            half,
-            table,
+            half: config.head_size / 2,
+            table: config.rope_angles(positions),
         }
     }
 

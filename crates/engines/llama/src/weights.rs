@@ -1,6 +1,6 @@
 //! A model's weights in memory.
 
-use checkpoint::{Checkpoint, LoadError, ModelConfig, TensorInfo};
+use checkpoint::{Checkpoint, Format, LoadError, ModelConfig, TensorInfo};
 
 use crate::buffer::OutOfMemory;
 use crate::layout::LANES;
@@ -69,6 +69,15 @@ pub(crate) fn load(
     })
 }
 
+/// Memory that a checkpoint's weights take when they are loaded.
+pub(crate) fn bytes_of(checkpoint: &Checkpoint) -> u64 {
+    // FP8 becomes BF16. Scales are small beside it.
+    let fp8 = |info: &&TensorInfo| info.format == Format::E4m3;
+    let each = checkpoint.tensors().map(|(_, info)| info).filter(fp8);
+    let again: u64 = each.map(|info| (info.rows * info.columns) as u64).sum();
+    checkpoint.stored_bytes() + again
+}
+
 impl Weights {
     /// Memory that they take.
     pub(crate) fn bytes(&self) -> usize {
@@ -134,7 +143,10 @@ impl Reader<'_> {
 
     fn matrix(&mut self, name: &str) -> Result<Matrix, WeightsError> {
         let info = self.checkpoint.read(name, &mut self.bytes)?;
-        let matrix = matrix(name, &info, &self.bytes)?;
+        let mut matrix = matrix(name, &info, &self.bytes)?;
+        if let Some(scales) = self.checkpoint.row_scales(name)? {
+            matrix.scale_rows(&scales);
+        }
         (self.progress)(self.bytes.len() as u64);
         Ok(matrix)
     }

@@ -1,10 +1,10 @@
 //! What all draws of one request have in common.
 
 use contract::{GenerateRequest, TokenId};
-use grammar::Mask;
+use grammar::{Follower, Mask};
 
-use crate::StepTokens;
 use crate::sampler::{Before, Draw};
+use crate::{DrawError, Sampler, StepTokens, accept};
 
 /// A request and its answer so far.
 #[derive(Clone, Copy, Debug)]
@@ -18,11 +18,16 @@ pub struct RequestContext<'a> {
 impl<'a> RequestContext<'a> {
     /// `tokens` are the prompt and the answer so far.
     pub fn new(request: &'a GenerateRequest, tokens: &'a [TokenId]) -> Self {
+        Self::with_answer(request, &tokens[request.prompt.len()..])
+    }
+
+    /// `answer` is what the answer has so far.
+    pub fn with_answer(request: &'a GenerateRequest, answer: &'a [TokenId]) -> Self {
         Self {
             request,
             // Part of the request, so a worker that takes over goes on with the same draws.
             seed: request.sampling.seed.unwrap_or(request.nonce),
-            answer: &tokens[request.prompt.len()..],
+            answer,
         }
     }
 
@@ -49,6 +54,45 @@ impl<'a> RequestContext<'a> {
                 accepted,
             },
         }
+    }
+
+    /// The tokens of this step, which has a distribution after each of its `drafts` and one before
+    /// them: `logits` by their index. `follower` is that of the answer's grammar, where it has one.
+    pub fn tokens<'l>(
+        &self,
+        drafts: &[TokenId],
+        mut follower: Option<Follower<'_>>,
+        sampler: &mut Sampler,
+        logits: impl Fn(usize) -> &'l [f32],
+    ) -> Result<StepTokens, DrawError> {
+        accept(drafts, |index| {
+            let mask = match &mut follower {
+                Some(follower) => Some(follower.matcher().mask()?),
+                None => None,
+            };
+            let draw = self.draw(&drafts[..index], mask.as_ref());
+            let token = sampler.draw(logits(index), draw)?;
+            if let Some(follower) = &mut follower {
+                follower.consume(token)?;
+            }
+            Ok(token)
+        })
+    }
+
+    /// Whether each draw is the likeliest token that is not [forbidden](Self::forbids), whatever was
+    /// said before.
+    pub fn takes_the_likeliest(&self) -> bool {
+        let sampling = &self.request.sampling;
+        sampling.temperature <= 0.0
+            && sampling.penalties.are_none()
+            && sampling.logit_bias.is_empty()
+            && self.request.grammar.is_none()
+    }
+
+    /// Whether `token` must not come after `accepted` drafts of this step.
+    pub fn forbids(&self, token: TokenId, accepted: usize) -> bool {
+        let limits = &self.request.limits;
+        !limits.may_stop(self.answer.len() + accepted) && limits.eos_tokens.contains(&token)
     }
 
     /// The answer before this step.

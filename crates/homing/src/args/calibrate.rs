@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use adapters::EngineSpec;
 use clap::Args;
 
-use super::shared::{LlamaArgs, ModelArgs};
+use super::shared::{EngineArgs, ModelArgs};
 
 /// Options of `calibrate`: what is measured, and where the result is written.
 #[derive(Clone, Debug, Args)]
@@ -46,7 +46,7 @@ pub(crate) struct CalibrateArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
     #[command(flatten)]
-    pub(crate) llama: LlamaArgs,
+    pub(crate) engine: EngineArgs,
 }
 
 pub(super) const EXAMPLES: &str = "\

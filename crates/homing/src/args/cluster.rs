@@ -10,7 +10,7 @@ use remote::tls::{Tls, TlsFiles};
 
 use super::shared::ForwardChoice;
 use super::{
-    ConsoleArgs, GeneralArgs, HttpsArgs, LimitArgs, LlamaArgs, LoadArgs, ModelArgs, PeerArgs,
+    ConsoleArgs, EngineArgs, GeneralArgs, HttpsArgs, LimitArgs, LoadArgs, ModelArgs, PeerArgs,
     RoutingArgs, SloArgs, TracingArgs, seconds,
 };
 
@@ -114,7 +114,7 @@ pub(crate) struct FrontendArgs {
     /// Host that Dynamo workers are told to deliver to; by default that of --dynamo-listen, or the one that faces them
     #[arg(long, value_name = "HOST", help_heading = "Workers")]
     pub(crate) dynamo_advertise: Option<String>,
-    /// Where NATS is, for workers that publish their events there
+    /// Where NATS is, for workers that publish their events there, and for Dynamo's that take requests from there
     #[arg(long, value_name = "URL", help_heading = "Workers")]
     pub(crate) nats: Option<String>,
     /// Separates several clusters that share an etcd or a NATS
@@ -298,7 +298,7 @@ pub(crate) struct WorkerArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
     #[command(flatten)]
-    pub(crate) llama: LlamaArgs,
+    pub(crate) engine: EngineArgs,
 
     /// Where to register: etcd, or nowhere: static, kubernetes
     #[arg(long, value_enum, default_value_t = Discovery::Static, hide_possible_values = true, help_heading = "Cluster")]

@@ -124,6 +124,23 @@ impl From<ForwardChoice> for ForwardMode {
 pub(crate) enum EngineChoice {
     Simulated,
     Llama,
+    Cuda,
+}
+
+/// How keys and values are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CacheDtypeChoice {
+    Auto,
+    Fp8,
+    Bf16,
+}
+
+/// How weights are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WeightDtypeChoice {
+    Auto,
+    Bf16,
+    Fp8,
 }
 
 /// How draft tokens are made.
@@ -137,26 +154,45 @@ pub(crate) enum SpeculationChoice {
 
 /// A real engine instead of the simulator.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct LlamaArgs {
-    /// Engine: simulated, or llama (a real model on this machine's CPU)
+pub(crate) struct EngineArgs {
+    /// Engine: simulated, llama (a real model on this machine's CPU), or cuda (on its NVIDIA GPU)
     #[arg(long, value_enum, default_value_t = EngineChoice::Simulated, hide_possible_values = true, help_heading = "Engine")]
     pub(crate) engine: EngineChoice,
     /// Threads per worker; by default the machine's, divided among the workers (llama)
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Engine")]
     pub(crate) threads: Option<u32>,
-    /// Sequences that a worker computes concurrently (llama)
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "Engine")]
-    pub(crate) slots: u32,
-    /// KV cache memory per worker, in MiB (llama)
-    #[arg(long, default_value_t = 1024, help_heading = "Engine")]
-    pub(crate) kv_cache_mb: usize,
-    /// Longest prompt plus answer; by default the model's, at most 8192 (llama)
+    /// Sequences that a worker computes concurrently; by default 8 (llama) or 64 (cuda)
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "Engine")]
+    pub(crate) slots: Option<u32>,
+    /// KV cache memory per worker, in MiB; by default 1024 (llama), or what is free (cuda)
+    #[arg(long, help_heading = "Engine")]
+    pub(crate) kv_cache_mb: Option<usize>,
+    /// Longest prompt plus answer; by default the model's, at most 8192 (llama, cuda)
     #[arg(long, help_heading = "Engine")]
     pub(crate) context: Option<usize>,
-    /// Most tokens per step; longer prompts are computed in chunks (llama)
-    #[arg(long, default_value_t = 256, help_heading = "Engine")]
-    pub(crate) max_step_tokens: usize,
-    /// Speculative decoding: none, ngram, draft, eagle3 (llama)
+    /// Most tokens per step, by default 256 (llama) or 8192 (cuda); longer prompts take several steps
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 20), help_heading = "Engine")]
+    pub(crate) max_step_tokens: Option<u32>,
+    /// Which GPU, as the driver counts them (cuda)
+    #[arg(long, value_name = "N", help_heading = "Engine")]
+    pub(crate) gpu: Option<usize>,
+    /// How keys and values are stored: auto, fp8, bf16; auto is bf16, the fast attention kernels need fp8 (cuda)
+    #[arg(long, value_enum, default_value_t = CacheDtypeChoice::Auto, hide_possible_values = true, value_name = "DTYPE", help_heading = "Engine")]
+    pub(crate) kv_cache_dtype: CacheDtypeChoice,
+    /// How weights are stored: auto, bf16, fp8; auto is fp8 for a checkpoint in FP8, else bf16 (cuda)
+    ///
+    /// fp8 rounds a model's weights when it is loaded, each output of a matrix by its own scale. They
+    /// take half the memory, and the answers differ slightly. Weights that the files have in FP8 stay as they are, with
+    /// their own scales.
+    #[arg(long, value_enum, default_value_t = WeightDtypeChoice::Auto, hide_possible_values = true, value_name = "DTYPE", help_heading = "Engine")]
+    pub(crate) weight_dtype: WeightDtypeChoice,
+    /// Random weights of the shape in config.json, for measuring; answers mean nothing (cuda)
+    #[arg(long, help_heading = "Engine")]
+    pub(crate) random_weights: bool,
+    /// Folder with libcublasLt.so.13, where it is not found by itself (cuda)
+    #[arg(long, value_name = "DIR", help_heading = "Engine")]
+    pub(crate) cuda_libraries: Option<PathBuf>,
+    /// Speculative decoding: none, ngram (llama, cuda), draft, eagle3 (llama)
     ///
     /// ngram drafts what followed the same tokens earlier in the text; draft uses a smaller model
     /// with the same vocabulary, eagle3 a head that was trained for the model. Answers are the same
@@ -166,7 +202,7 @@ pub(crate) struct LlamaArgs {
     /// The smaller model (draft) or the head's folder (eagle3): a name or a path, as --model
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub(crate) draft_model: Option<String>,
-    /// Most draft tokens per step; fewer are drafted where more do not pay (llama)
+    /// Most draft tokens per step; fewer are drafted where more do not pay (llama, cuda)
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=16), help_heading = "Engine")]
     pub(crate) draft_tokens: u32,
 }

@@ -12,14 +12,8 @@ use llama::{
 };
 use preprocess::Preprocessor;
 
-use super::LLAMA;
+use super::{LLAMA, LoadProgress, longest_context};
 use crate::plan::{DraftPlan, LlamaPlan, ModelPlan};
-use crate::print;
-
-/// Contexts are cut here by default: memory grows with them.
-const CONTEXT: usize = 8192;
-/// Loading is announced from here on.
-const LARGE_MODEL: u64 = 500 << 20;
 
 /// A model and how workers run it.
 #[derive(Debug)]
@@ -50,18 +44,8 @@ impl Llama {
         check_memory(&checkpoint, &options, workers)?;
         let preprocessor = model.preprocessor(options.model.context as u32)?;
         options.vocabulary = Some(Arc::new(preprocessor.grammar_vocabulary()));
-        let total = checkpoint.stored_bytes();
-        let mut done = 0;
-        let mut told = 0;
-        let weights = LoadedWeights::load(&checkpoint, &mut |bytes| {
-            done += bytes;
-            let percent = 100 * done / total.max(1);
-            // Large models take a while; small ones are there before a line is read.
-            if percent >= told + 20 && total > LARGE_MODEL {
-                told = percent;
-                print::note(format_args!("loading {}: {percent} %", path.display()));
-            }
-        })?;
+        let mut progress = LoadProgress::new(path, checkpoint.stored_bytes());
+        let weights = LoadedWeights::load(&checkpoint, &mut |bytes| progress.add(bytes))?;
         let name = model.name.as_deref().unwrap_or(&checkpoint.config().name);
         let llama = Llama {
             model: ModelName::new(name),
@@ -208,15 +192,7 @@ fn options(
         block_size,
         workers,
     } = sizes;
-    let context = match plan.context {
-        Some(context) if context > shape.context => bail!(
-            "--context {context} exceeds the {} tokens that {} supports",
-            shape.context,
-            shape.name
-        ),
-        Some(context) => context,
-        None => shape.context.min(CONTEXT),
-    };
+    let context = longest_context(shape, plan.context)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let block_bytes = Model::block_bytes(shape, block_size) + speculation.block_bytes(block_size);
     let blocks = (plan.kv_cache_mb << 20) / block_bytes;
@@ -262,7 +238,7 @@ fn check_memory(
     let block =
         Model::block_bytes(checkpoint.config(), size) + options.speculation.block_bytes(size);
     let cache = (options.model.blocks * block) as u64 * u64::from(workers);
-    let weights = checkpoint.stored_bytes();
+    let weights = LoadedWeights::bytes_of(checkpoint);
     if weights + cache > available {
         bail!(
             "{} MB of weights and {} MB of KV cache for {workers} worker(s) do not fit into the {} MB of free memory: lower --kv-cache-mb",

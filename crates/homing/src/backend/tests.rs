@@ -35,7 +35,8 @@ fn row(page: &mut String, engine: &str, can: Abilities, otherwise: Otherwise) {
 #[test]
 fn the_table_of_engines_is_fresh() {
     let mut rows = String::new();
-    row(&mut rows, "`--engine llama`", LLAMA, Otherwise::Refused);
+    let own = "`--engine llama`, `--engine cuda`";
+    row(&mut rows, own, LLAMA, Otherwise::Refused);
     row(&mut rows, "simulator", SIMULATOR, Otherwise::Refused);
     for kind in EngineKind::ALL {
         let name = format!("`--upstream {kind}=…`");

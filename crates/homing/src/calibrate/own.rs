@@ -3,33 +3,83 @@
 use std::sync::atomic::AtomicUsize;
 
 use anyhow::bail;
-use contract::Processors;
 use contract::random::mix;
-use engine::Executor as _;
+use contract::{ModelName, Processors};
+use engine::Executor;
 use engine::calibration::{self, ExecutorSteps, Facts, Fit, Origins, Shape};
 use futures_util::future::try_join_all;
-use llama::LlamaExecutor;
 
 use super::{Seconds, Workers, measure, report};
-use crate::args::{CalibrateArgs, SpeculationChoice};
-use crate::backend::Llama;
-use crate::plan::LLAMA_BLOCK;
+use crate::args::{CalibrateArgs, EngineChoice, SpeculationChoice};
+use crate::backend::{Cuda, Llama};
+use crate::plan::REAL_BLOCK;
 use crate::print;
 
 /// The text of the profile.
 pub(super) fn profile(args: &CalibrateArgs) -> anyhow::Result<String> {
-    if args.llama.speculation != SpeculationChoice::None {
+    if args.engine.speculation != SpeculationChoice::None {
         bail!("speculation changes what a step does: calibrate without --speculation");
     }
-    let (plan, model) = (args.llama.resolve()?, args.model.resolve()?);
-    let (llama, _) = Llama::read(&plan, &model, LLAMA_BLOCK, args.workers)?;
-    let mut executors = (0..args.workers)
-        .map(|_| llama.executor())
-        .collect::<anyhow::Result<Vec<_>>>()?;
+    let model = args.model.resolve()?;
+    match args.engine.engine {
+        EngineChoice::Cuda => {
+            let (cuda, _) = Cuda::read(&args.engine.cuda()?, &model, args.workers)?;
+            let executors = executors(args, || cuda.executor())?;
+            let subject = Subject {
+                model: cuda.model(),
+                device: cuda.device(),
+                about: format!("a GPU ({})", cuda.device()),
+                each: "on one GPU".to_owned(),
+                // What others take of the processors is not taken from the GPU.
+                processors: Processors::default,
+            };
+            calibrated(args, executors, &subject)
+        }
+        // There is nothing to measure of a simulation.
+        EngineChoice::Llama | EngineChoice::Simulated => {
+            let (llama, _) = Llama::read(&args.engine.llama()?, &model, REAL_BLOCK, args.workers)?;
+            let executors = executors(args, || llama.executor())?;
+            let options = &llama.options().model;
+            let subject = Subject {
+                model: llama.model(),
+                device: format!("CPU ({})", options.isa.as_str()),
+                about: "a processor".to_owned(),
+                each: format!("with {} thread(s) each", options.threads),
+                processors,
+            };
+            calibrated(args, executors, &subject)
+        }
+    }
+}
+
+/// What is measured, in words.
+struct Subject<'a> {
+    model: &'a ModelName,
+    device: String,
+    /// Where it computes.
+    about: String,
+    /// What each worker has.
+    each: String,
+    /// What of the machine others use, whose share is taken off the times.
+    processors: fn() -> Processors,
+}
+
+fn executors<E>(
+    args: &CalibrateArgs,
+    executor: impl Fn() -> anyhow::Result<E>,
+) -> anyhow::Result<Vec<E>> {
+    (0..args.workers).map(|_| executor()).collect()
+}
+
+fn calibrated<E: Executor>(
+    args: &CalibrateArgs,
+    mut executors: Vec<E>,
+    subject: &Subject<'_>,
+) -> anyhow::Result<String> {
     let limits = executors[0].limits();
     let steps = executors
         .iter_mut()
-        .map(|executor| ExecutorSteps::new(executor, processors as fn() -> Processors));
+        .map(|executor| ExecutorSteps::new(executor, subject.processors));
     let mut workers = Executors(steps.collect());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -37,31 +87,30 @@ pub(super) fn profile(args: &CalibrateArgs) -> anyhow::Result<String> {
     let shapes = calibration::shapes(&limits);
     // The first round makes room and is not counted.
     runtime.block_on(workers.round(workers.count(), &shapes, 0))?;
-    let before = processors();
+    let before = (subject.processors)();
     let rounds = args.repeats as usize;
     let measured = runtime.block_on(measure(&mut workers, shapes, &limits, rounds))?;
-    let taken = processors().share_taken_since(before);
+    let taken = (subject.processors)().share_taken_since(before);
     let fit = calibration::fit(&measured.steps);
     report(&measured, &fit);
-    print::line(format_args!(
-        "other processes used {:.1} % of the CPU time; these times exclude it",
-        taken * 100.0
-    ));
+    if taken > 0.0 {
+        print::line(format_args!(
+            "other processes used {:.1} % of the CPU time; these times exclude it",
+            taken * 100.0
+        ));
+    }
     drop(workers);
-    let options = &llama.options().model;
     let about = format!(
-        "{} on a processor, {} worker(s) with {} thread(s) each",
-        llama.model(),
-        args.workers,
-        options.threads
+        "{} on {}, {} worker(s) {}",
+        subject.model, subject.about, args.workers, subject.each
     );
     Ok(calibration::profile(
         &Facts {
             about: &about,
-            model: llama.model().as_str(),
+            model: subject.model.as_str(),
             workers: args.workers,
-            device: &format!("CPU ({})", options.isa.as_str()),
-            method: &method(&llama, args, &fit, taken),
+            device: &subject.device,
+            method: &method(&subject.each, args, &fit, taken),
             limits: &limits,
             shares: &measured.shares,
             origins: Origins::OWN,
@@ -70,9 +119,9 @@ pub(super) fn profile(args: &CalibrateArgs) -> anyhow::Result<String> {
     ))
 }
 
-struct Executors<'a>(Vec<ExecutorSteps<'a, LlamaExecutor, fn() -> Processors>>);
+struct Executors<'a, E>(Vec<ExecutorSteps<'a, E, fn() -> Processors>>);
 
-impl Workers for Executors<'_> {
+impl<E: Executor> Workers for Executors<'_, E> {
     fn count(&self) -> usize {
         self.0.len()
     }
@@ -101,12 +150,17 @@ fn processors() -> Processors {
 }
 
 /// How the times were measured.
-fn method(llama: &Llama, args: &CalibrateArgs, fit: &Fit, taken: f64) -> String {
+fn method(each: &str, args: &CalibrateArgs, fit: &Fit, taken: f64) -> String {
+    let others = match taken > 0.0 {
+        true => format!(
+            ", without the {:.1} % of the processors' time that others had",
+            taken * 100.0
+        ),
+        false => String::new(),
+    };
     format!(
-        "homing calibrate: {} worker(s) at once with {} thread(s) each, without the {:.1} % of the processors' time that others had; the constants explain half of the steps within {:.1} %, all within {:.1} %",
+        "homing calibrate: {} worker(s) at once {each}{others}; the constants explain half of the steps within {:.1} %, all within {:.1} %",
         args.workers,
-        llama.options().model.threads,
-        taken * 100.0,
         fit.median_error * 100.0,
         fit.worst_error * 100.0
     )

@@ -150,6 +150,7 @@ async fn join(
             None => None,
         },
         timing: Timing::default(),
+        shared: None,
     };
     // What is in their caches does not matter here.
     let without_events = |spec: &EngineSpec| EngineSpec {

@@ -65,6 +65,7 @@ impl ConsoleListener {
         let serving = Serving {
             frontend: site.frontend.clone(),
             gpus: self.page.gpus.clone(),
+            profiles: Vec::new(),
         };
         let mut opening = None;
         let load = match self.load {

@@ -47,11 +47,12 @@ async fn serve(plan: EppPlan) -> anyhow::Result<()> {
         recorder,
     };
     let frontend = Frontend::new(plan.frontend, parts);
-    peers.start(id, &frontend, (clock, &registry), &tasks);
+    let shared = peers.start(id, &frontend, (clock, &registry), &tasks);
     let place = Place {
         registry,
         clock,
         id,
+        shared,
         grace: plan.grace,
     };
     let _models = RunningModels::start(frontend.clone(), place, vec![plan.model], &tasks).await?;

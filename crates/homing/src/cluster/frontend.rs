@@ -50,11 +50,12 @@ async fn serve(plan: FrontendPlan) -> anyhow::Result<()> {
         recorder,
     };
     let frontend = Frontend::new(config, parts);
-    peers.start(id, &frontend, (clock, &registry), &tasks);
+    let shared = peers.start(id, &frontend, (clock, &registry), &tasks);
     let place = Place {
         registry: registry.clone(),
         clock,
         id,
+        shared,
         grace: plan.grace,
     };
     let mut models = RunningModels::start(frontend.clone(), place, plan.models, &tasks).await?;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use adapters::{EngineSettings, Engines, Timing, Tokenize};
+use adapters::{EngineSettings, Engines, SharedEstimates, Timing, Tokenize};
 use anyhow::Context as _;
 use contract::{Clock, FrontendId, TokenId};
 use kubernetes::PoolWatch;
+use nats::Nats;
 use preprocess::{Specials, Tokenizer};
 use remote::connect::{ConnectConfig, Connector};
 use remote::discovery;
@@ -31,6 +32,8 @@ pub(super) struct JoinTarget {
     /// Of the conversation by which engines are checked.
     pub(super) sample_prompt: Option<Vec<TokenId>>,
     pub(super) served: Served,
+    /// Told among frontends that use the same engines.
+    pub(super) shared: Option<SharedEstimates>,
 }
 
 /// Announces workers from all sources until `tasks` stop.
@@ -83,10 +86,15 @@ async fn follow_dynamo(plan: DynamoPlan, place: JoinTarget, tasks: &Tasks) -> an
             }
         }
     };
+    let nats = match &plan.nats {
+        Some(url) => Some(Nats::connect(url).await.context("--nats")?),
+        None => None,
+    };
     let config = dynamo::Config {
         namespace: plan.namespace,
         listen: plan.listen,
         advertise: plan.advertise,
+        nats,
         clock: place.clock,
     };
     dynamo::start(config, registry, place.roster, &place.registry, tasks)
@@ -116,6 +124,7 @@ async fn start_upstreams(
             silent_after: upstreams.silent_after,
             ..Timing::default()
         },
+        shared: place.shared.clone(),
     };
     let JoinTarget {
         roster, registry, ..

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
+use adapters::SharedEstimates;
 use contract::{Clock, FrontendId, ModelName, TokenId};
 use frontend::{Frontend, ModelParts};
 use openai::{ChatRequest, UnknownFields};
@@ -44,6 +45,8 @@ pub(super) struct Place {
     pub(super) registry: Registry,
     pub(super) clock: Clock,
     pub(super) id: FrontendId,
+    /// Told among frontends that use the same engines.
+    pub(super) shared: Option<SharedEstimates>,
     /// How long a model that goes may take to finish its answers.
     pub(super) grace: Duration,
 }
@@ -118,6 +121,7 @@ impl RunningModels {
             registry,
             clock,
             id,
+            shared,
             ..
         } = &self.place;
         let name = plan.served.model.clone();
@@ -144,6 +148,7 @@ impl RunningModels {
             sample_prompt: sample_prompt(&preprocessor),
             tokenizer,
             served: plan.served,
+            shared: shared.clone(),
         };
         let parts = ModelParts {
             name: name.clone(),

@@ -3,13 +3,15 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use contract::{Clock, FrontendId};
+use adapters::SharedEstimates;
+use contract::{Clock, FrontendId, Processed};
 use frontend::{Frontend, SharedEngine};
 use remote::peers::sharing::{EngineKey, EngineLoad, Share};
 use remote::peers::{PeersConfig, SharedEngines};
 use tasks::Tasks;
 use telemetry::Registry;
 use tokio::net::TcpListener;
+use tokio::sync::broadcast;
 
 use crate::plan::PeersPlan;
 
@@ -43,32 +45,39 @@ impl Peers {
         listener.local_addr().ok()
     }
 
+    /// Returns what its engines' caches are believed through, if there are others.
     pub(super) fn start(
         self,
         id: FrontendId,
         frontend: &Frontend,
         place: (Clock, &Registry),
         tasks: &Tasks,
-    ) {
-        let Some(Listening { plan, listener }) = self.0 else {
-            return;
-        };
+    ) -> Option<SharedEstimates> {
+        let Listening { plan, listener } = self.0?;
         let config = PeersConfig {
             id,
             names: plan.names,
             tls: plan.tls,
         };
-        let engines = Arc::new(Routers(frontend.clone()));
-        remote::peers::start(config, listener, engines, place, tasks);
+        let estimates = SharedEstimates::default();
+        let engines = Routers {
+            frontend: frontend.clone(),
+            estimates: estimates.clone(),
+        };
+        remote::peers::start(config, listener, Arc::new(engines), place, tasks);
+        Some(estimates)
     }
 }
 
-/// The routers of a frontend.
-struct Routers(Frontend);
+/// The routers of a frontend, and what it believes of engines without events.
+struct Routers {
+    frontend: Frontend,
+    estimates: SharedEstimates,
+}
 
 impl SharedEngines for Routers {
     fn loads(&self) -> Vec<EngineLoad> {
-        let engines = self.0.shared_engines().into_iter();
+        let engines = self.frontend.shared_engines().into_iter();
         let loads = engines.map(|SharedEngine { model, engine }| EngineLoad {
             engine: EngineKey {
                 model,
@@ -82,6 +91,15 @@ impl SharedEngines for Routers {
 
     fn apply(&self, share: Share) {
         let EngineKey { model, worker } = share.engine;
-        self.0.share(&model, worker, share.lease, &share.others);
+        self.frontend
+            .share(&model, worker, share.lease, &share.others);
+    }
+
+    fn processed(&self) -> broadcast::Receiver<Processed> {
+        self.estimates.ours()
+    }
+
+    fn hear(&self, processed: &Processed) {
+        self.estimates.hear(processed);
     }
 }

@@ -6,8 +6,9 @@ use contract::Clock;
 use http_client::{HttpClient, HttpOptions};
 use loadgen::client::{Client, Patience, Target};
 use loadgen::warm::warm;
-use loadgen::{LiveConfig, LiveParts, LoadGenerator, Starter};
+use loadgen::{LiveConfig, LiveParts, LoadGenerator, Readiness, Starter};
 use telemetry::Registry;
+use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tracing::info;
 
@@ -38,17 +39,27 @@ pub(crate) struct Opening {
     texts: Vec<Starter>,
     seed: u64,
     autostart: bool,
+    server: Readiness,
+    /// Lets load begin that was started.
+    begin: watch::Sender<bool>,
 }
 
 impl Opening {
-    pub(crate) async fn run(self) {
+    pub(crate) async fn run(mut self) {
+        // Started before it can begin: until then whoever watches sees it wait, and can stop it.
+        if self.autostart {
+            self.generator.start().await;
+        }
+        if !self.server.first_answer().await {
+            info!("no worker has joined yet: load waits for the first");
+            self.server.ready().await;
+            info!("the first worker has joined");
+        }
         if !self.texts.is_empty() {
             let answered = warm(&self.client, &self.texts, self.seed).await;
             info!(answered, texts = self.texts.len(), "caches warmed");
         }
-        if self.autostart {
-            self.generator.start().await;
-        }
+        self.begin.send_replace(true);
     }
 }
 
@@ -67,6 +78,8 @@ pub(crate) async fn load_generator(
         true => starters.clone(),
         false => Vec::new(),
     };
+    let server = Readiness::follow(client.clone(), None, &TaskTracker::new());
+    let (begin, ready) = Readiness::told();
     let config = LiveConfig {
         settings: plan.settings,
         seed: plan.seed,
@@ -81,6 +94,7 @@ pub(crate) async fn load_generator(
         registry: at.registry.clone(),
         clock: at.clock,
         records: None,
+        ready,
     };
     // Its tasks end with its last handle, which the console holds: nobody can wait for them.
     let generator = LoadGenerator::spawn(config, parts, &TaskTracker::new())?;
@@ -92,6 +106,8 @@ pub(crate) async fn load_generator(
             texts,
             seed: plan.seed,
             autostart: plan.autostart,
+            server,
+            begin,
         },
     })
 }

@@ -16,6 +16,8 @@ pub(crate) struct Serving {
     pub(crate) frontend: Frontend,
     /// If Prometheus is asked about GPUs.
     pub(crate) gpus: Option<GpuFeed>,
+    /// That workers of this process can be replaced with.
+    pub(crate) profiles: Vec<String>,
 }
 
 impl System for Serving {
@@ -61,6 +63,7 @@ impl System for Serving {
             last_decision: latest.map(LatestDecision::Here),
             gpu,
             workers: shown,
+            profiles: self.profiles.clone(),
         }
     }
 

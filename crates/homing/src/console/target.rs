@@ -19,7 +19,7 @@ use adapters::figures::sum;
 use adapters::{Recognised, recognise};
 use anyhow::Context as _;
 use bytes::Bytes;
-use contract::{GpuSpec, SpeculationCounts};
+use contract::{GpuSpec, SpeculationCounts, WorkerId};
 use futures_util::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request, StatusCode};
@@ -128,6 +128,7 @@ fn unknown(model: &str, simulated: bool) -> SystemView {
             queued: None,
         },
         workers: Vec::new(),
+        profiles: Vec::new(),
         last_decision: None,
         gpu: GpuSource::Process,
     }
@@ -199,7 +200,8 @@ impl Inner {
     /// One of which only the name is known.
     fn worker(&self, id: u64, name: &str, engine: &str) -> WorkerState {
         WorkerState {
-            id,
+            id: WorkerId(id),
+            number: 0,
             name: name.to_owned(),
             engine: engine.to_owned(),
             model: Some(self.model.clone()),

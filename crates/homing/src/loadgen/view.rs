@@ -111,6 +111,7 @@ fn line(snapshot: &Snapshot) -> String {
 fn headline(snapshot: &Snapshot, of: Option<Duration>) -> String {
     let phase = match snapshot.phase {
         Phase::Stopped => "stopped",
+        Phase::Waiting => "waiting for a worker",
         Phase::Running => "running",
         Phase::Paused => "paused",
         Phase::Draining => "draining",

@@ -8,13 +8,20 @@ use contract::ModelName;
 use engine::sim::Profile;
 use preprocess::{PreprocessConfig, Preprocessor, TemplateFile, Vocabulary};
 
-use crate::args::{EngineChoice, LlamaArgs, ModelArgs, SpeculationChoice};
+use super::CudaPlan;
+use crate::args::{EngineArgs, EngineChoice, ModelArgs, SpeculationChoice};
 use crate::model;
 
 /// Tokens per block of a real engine.
-pub(crate) const LLAMA_BLOCK: u32 = 32;
-/// Workers of a real engine: enough for routing to matter.
+pub(crate) const REAL_BLOCK: u32 = 32;
+/// Workers of a real engine on a processor: enough for routing to matter.
 const LLAMA_WORKERS: u32 = 3;
+/// Workers on a GPU: one uses all of its memory.
+const CUDA_WORKERS: u32 = 1;
+/// What a processor computes at once without making its sequences wait.
+const LLAMA_SLOTS: u32 = 8;
+const LLAMA_KV_CACHE_MB: usize = 1024;
+const LLAMA_STEP_TOKENS: u32 = 256;
 
 /// How every worker of a process is built.
 #[derive(Clone, Debug)]
@@ -28,7 +35,7 @@ pub(crate) struct BackendPlan {
 
 /// What a command says about its workers.
 pub(super) struct BackendOptions<'a> {
-    pub(super) engine: &'a LlamaArgs,
+    pub(super) engine: &'a EngineArgs,
     pub(super) model: &'a ModelArgs,
     pub(super) profile: &'a str,
     pub(super) seed: u64,
@@ -41,17 +48,31 @@ impl BackendOptions<'_> {
         match self.engine.engine {
             EngineChoice::Simulated => self.simulated(),
             EngineChoice::Llama => Ok(BackendPlan {
-                engine: EnginePlan::Llama(self.engine.resolve()?),
+                engine: EnginePlan::Llama(self.engine.llama()?),
                 model: self.model.resolve()?,
-                block_size: self.block_size.unwrap_or(LLAMA_BLOCK),
+                block_size: self.block_size.unwrap_or(REAL_BLOCK),
                 workers: self.workers.unwrap_or(LLAMA_WORKERS),
             }),
+            EngineChoice::Cuda => {
+                if let Some(size) = self.block_size.filter(|size| *size != REAL_BLOCK) {
+                    bail!(
+                        "--kv-cache-block-size {size}: --engine cuda has blocks of {REAL_BLOCK} tokens"
+                    );
+                }
+                Ok(BackendPlan {
+                    engine: EnginePlan::Cuda(self.engine.cuda()?),
+                    model: self.model.resolve()?,
+                    block_size: REAL_BLOCK,
+                    workers: self.workers.unwrap_or(CUDA_WORKERS),
+                })
+            }
         }
     }
 
     fn simulated(self) -> anyhow::Result<BackendPlan> {
+        self.engine.check_engine()?;
         if self.model.model.is_some() {
-            bail!("--model is for a real engine: add --engine llama");
+            bail!("--model is for a real engine: add --engine llama or --engine cuda");
         }
         let mut profile = Profile::find(self.profile)?;
         if let Some(block_size) = self.block_size {
@@ -77,6 +98,7 @@ impl BackendOptions<'_> {
 pub(crate) enum EnginePlan {
     Simulated(Box<SimulationPlan>),
     Llama(LlamaPlan),
+    Cuda(CudaPlan),
 }
 
 #[derive(Clone, Debug)]
@@ -109,14 +131,29 @@ pub(crate) enum DraftPlan {
     Eagle3(PathBuf),
 }
 
-impl LlamaArgs {
-    pub(crate) fn resolve(&self) -> anyhow::Result<LlamaPlan> {
+impl EngineArgs {
+    /// Refuses options of another engine, which would have no effect.
+    pub(super) fn check_engine(&self) -> anyhow::Result<()> {
+        let is_cuda = self.engine == EngineChoice::Cuda;
+        for (option, is_given) in self.cuda_options() {
+            if is_given && !is_cuda {
+                bail!("{option} is for --engine cuda");
+            }
+        }
+        if is_cuda && self.threads.is_some() {
+            bail!("--threads is for --engine llama");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn llama(&self) -> anyhow::Result<LlamaPlan> {
+        self.check_engine()?;
         Ok(LlamaPlan {
             threads: self.threads,
-            slots: self.slots,
-            kv_cache_mb: self.kv_cache_mb,
+            slots: self.slots.unwrap_or(LLAMA_SLOTS),
+            kv_cache_mb: self.kv_cache_mb.unwrap_or(LLAMA_KV_CACHE_MB),
             context: self.context,
-            max_step_tokens: self.max_step_tokens,
+            max_step_tokens: self.max_step_tokens.unwrap_or(LLAMA_STEP_TOKENS) as usize,
             drafts: self.drafts()?,
             draft_tokens: self.draft_tokens,
         })

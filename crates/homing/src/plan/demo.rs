@@ -58,7 +58,7 @@ const WINDOW: Duration = Duration::from_secs(300);
 impl DemoArgs {
     pub(crate) fn resolve(self) -> anyhow::Result<DemoPlan> {
         let backend = BackendOptions {
-            engine: &self.llama,
+            engine: &self.engine,
             model: &self.model,
             profile: &self.profile,
             seed: self.seed,
@@ -67,7 +67,7 @@ impl DemoArgs {
         };
         let backend = backend.resolve()?;
         let usual = match backend.engine {
-            EnginePlan::Simulated(_) => GPU_LOAD,
+            EnginePlan::Simulated(_) | EnginePlan::Cuda(_) => GPU_LOAD,
             EnginePlan::Llama(_) => CPU_LOAD,
         };
         let baseline = self.baseline(&backend)?;

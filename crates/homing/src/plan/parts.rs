@@ -2,6 +2,8 @@
 
 use ::console::{Part, PartKind};
 
+use nats::without_credentials;
+
 use super::{DynamoPlan, DynamoRegistry, Found, OwnWorkers, ServingPlan, Source, WorkerSources};
 
 /// The parts of a deployment that its options name, each once.
@@ -44,10 +46,7 @@ fn of_own(own: &OwnWorkers) -> Vec<Part> {
             part(PartKind::Discovery, "Kubernetes", service)
         }
     };
-    let events = match &own.nats {
-        Some(nats) => part(PartKind::Events, "NATS", without_credentials(nats)),
-        None => Part::new(PartKind::Events, "gRPC, from each worker", None),
-    };
+    let events = events(own.nats.as_deref(), "gRPC, from each worker");
     vec![
         discovery,
         events,
@@ -67,36 +66,26 @@ fn of_dynamo(dynamo: &DynamoPlan) -> Vec<Part> {
             namespace.as_ref().map(|name| format!("namespace {name}")),
         ),
     };
+    // Each worker announces which of them it uses.
+    let requests = match &dynamo.nats {
+        Some(_) => "Dynamo's request plane, TCP or NATS",
+        None => "Dynamo's TCP request plane",
+    };
     vec![
         discovery,
-        Part::new(PartKind::Events, "ZeroMQ, from each worker", None),
-        Part::new(PartKind::Requests, "Dynamo's TCP request plane", None),
+        events(dynamo.nats.as_deref(), "ZeroMQ, from each worker"),
+        Part::new(PartKind::Requests, requests, None),
     ]
+}
+
+/// Over a server if there is one, otherwise `without` any.
+fn events(nats: Option<&str>, without: &str) -> Part {
+    match nats {
+        Some(nats) => part(PartKind::Events, "NATS", without_credentials(nats)),
+        None => Part::new(PartKind::Events, without, None),
+    }
 }
 
 fn part(kind: PartKind, name: &str, detail: String) -> Part {
     Part::new(kind, name, Some(detail))
-}
-
-/// An address as everybody may read it.
-fn without_credentials(address: &str) -> String {
-    match address.split_once("://") {
-        Some((scheme, rest)) => {
-            let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-            format!("{scheme}://{host}")
-        }
-        None => address.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nobody_reads_a_password() {
-        assert_eq!(without_credentials("nats://a:b@n:4222"), "nats://n:4222");
-        assert_eq!(without_credentials("nats://n:4222"), "nats://n:4222");
-        assert_eq!(without_credentials("n:4222"), "n:4222");
-    }
 }

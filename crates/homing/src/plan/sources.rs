@@ -96,6 +96,8 @@ pub(crate) struct DynamoPlan {
     /// Where they deliver their answers.
     pub(crate) listen: SocketAddr,
     pub(crate) advertise: Option<String>,
+    /// For workers that publish their events, or take requests, there.
+    pub(crate) nats: Option<String>,
 }
 
 /// Where they register.
@@ -180,6 +182,7 @@ impl FrontendArgs {
             namespace: self.dynamo_namespace.clone(),
             listen: self.dynamo_listen,
             advertise: self.dynamo_advertise.clone(),
+            nats: self.nats.clone(),
         })
     }
 

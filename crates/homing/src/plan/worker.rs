@@ -47,7 +47,7 @@ impl WorkerArgs {
     pub(crate) fn resolve(self) -> anyhow::Result<WorkerPlan> {
         let id = self.worker_id.unwrap_or_else(draw_id);
         let backend = BackendOptions {
-            engine: &self.llama,
+            engine: &self.engine,
             model: &self.model,
             profile: &self.profile,
             seed: self.seed,

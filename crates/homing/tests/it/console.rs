@@ -115,3 +115,52 @@ fn workers_can_be_added_up_to_a_limit() {
     }
     panic!("a worker that has left makes no room");
 }
+
+/// What the story's page does: other engines under running load, and no request is lost.
+#[test]
+fn workers_are_replaced_by_some_that_draft() {
+    let demo = Demo::start("--concurrency 3 --control-token secret --max-tokens 64 --autostart");
+    let state = until(&demo, "GET /api/state", |state| {
+        state["load"]["totals"]["requests"].as_u64() > Some(2)
+    });
+    assert_eq!(state["load"]["totals"]["failures"], 0);
+    let profiles = state["profiles"].as_array().unwrap();
+    let eagle3 = json!("h200-llama-70b-fp8-eagle3");
+    assert!(profiles.contains(&eagle3), "{profiles:?}");
+    assert_eq!(state["workers"][0]["drafter"], "none");
+
+    let change = json!({ "profile": eagle3 }).to_string();
+    assert_eq!(call(&demo, "PUT /workers", &change, "other").0, 401);
+    let (status, said) = call(&demo, "PUT /workers", r#"{ "profile": "none" }"#, "secret");
+    assert!(
+        status == 400 && said.contains("no profile `none`"),
+        "{said}"
+    );
+    let new = json(&demo, "PUT /workers", &change);
+    let new = new["workers"].as_array().unwrap().len();
+    // Pressed twice: nothing is left to do.
+    let again = json(&demo, "PUT /workers", &change);
+    let ids = again["workers"].as_array().unwrap().iter();
+    let ids: Vec<_> = ids.map(|worker| worker["id"].clone()).collect();
+    assert_eq!(ids, ["3", "4", "5"]);
+    let state = until(&demo, "GET /api/state", |state| {
+        let workers = state["workers"].as_array().unwrap();
+        let drafted = |worker: &Value| worker["speculation"]["accepted_tokens"].as_u64() > Some(0);
+        workers.len() == new && workers.iter().any(drafted)
+    });
+    assert_eq!(new, 3);
+    for worker in state["workers"].as_array().unwrap() {
+        assert_eq!(
+            (&worker["engine"], &worker["drafter"]),
+            (&eagle3, &json!("eagle3"))
+        );
+    }
+    assert_eq!(state["load"]["totals"]["failures"], 0);
+    assert_eq!(
+        state["model"], "Llama-3.1-70B-Instruct-FP8",
+        "as clients know it"
+    );
+    // Back to what ran at first, which no shipped profile has to be.
+    let first = json!({ "profile": state["profiles"][0] }).to_string();
+    assert_eq!(call(&demo, "PUT /workers", &first, "secret").0, 200);
+}

@@ -106,11 +106,7 @@ fn a_run_measures_records_and_judges() {
         let chosen = one.worker.as_deref().expect("our server names its worker");
         let candidates = &routing.candidates;
         assert_eq!((&*routing.mode, candidates.len()), ("kv", 3));
-        assert!(
-            candidates
-                .iter()
-                .any(|one| one.worker.to_string() == chosen)
-        );
+        assert!(candidates.iter().any(|one| one.worker == chosen));
         assert!(candidates.is_sorted_by_key(|one| one.cost.unwrap()));
     }
     // A busy machine may send some of them elsewhere, but not all.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::client::{get, order};
-use crate::system::{MODEL, Process, until_workers};
+use crate::system::{MODEL, Process, free_port, until_workers};
 
 const TOKEN: &str = "of-the-booth";
 
@@ -143,4 +143,21 @@ async fn a_frontends_console_has_load_of_its_own() {
     let state = shown(&console, answered).await;
     assert_eq!(state["load_at"]["kind"], "here");
     assert_eq!(state["load"]["settings"]["max_tokens"], 16);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn load_waits_for_the_first_worker() {
+    let port = free_port().to_string();
+    let absent = format!("http://127.0.0.1:{port}");
+    let options = ["--workers", &absent, "--console-port", "0"];
+    let load = ["--autostart", "--concurrency", "2", "--max-tokens", "16"];
+    let mut frontend = Process::frontend(&[&options[..], &load].concat());
+    let console = frontend.printed("console");
+    let waits = |state: &Value| state["load"]["phase"] == "waiting";
+    let state = shown(&console, waits).await;
+    assert_eq!(workers(&state), 0);
+    let _worker = Process::worker(&["--port", &port]);
+    let state = shown(&console, answered).await;
+    assert_eq!(state["load"]["phase"], "running");
+    assert_eq!(state["load"]["totals"]["failures"], 0);
 }

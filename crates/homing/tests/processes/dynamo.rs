@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::Value;
 use tempfile::TempDir;
-use test_servers::dynamo::{Genuine, RegisterAt, Setting, WORDS, write_model};
+use test_servers::dynamo::{Genuine, Planes, RegisterAt, Setting, WORDS, write_model};
 use tokio::time::Instant;
 
 use crate::client::{Streamed, assistant, chat, user};
@@ -27,7 +27,7 @@ struct Workers {
 }
 
 impl Workers {
-    fn new(place: RegisterAt) -> Self {
+    fn new(place: RegisterAt, planes: Planes) -> Self {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
         let python = target
             .expect("a build directory")
@@ -40,6 +40,7 @@ impl Workers {
             model: model.path().to_owned(),
             name: MODEL.to_owned(),
             place,
+            planes,
             block_size: BLOCK,
         };
         Self {
@@ -49,7 +50,9 @@ impl Workers {
     }
 
     fn start(&self) -> Genuine {
-        let options = ["--max-num-seqs=64", "--speedup-ratio=4"];
+        // Room for all that a fast machine asks: what is full does not grow by what is new.
+        let blocks = "--num-gpu-blocks-override=262144";
+        let options = ["--max-num-seqs=64", "--speedup-ratio=4", blocks];
         self.setting.mocker(&options).expect("python runs")
     }
 
@@ -68,8 +71,13 @@ impl Workers {
 /// Some hundred words that no other conversation has.
 fn words(conversation: u32) -> String {
     let count = WORDS.end - WORDS.start;
-    let word = |position: u32| WORDS.start + (conversation * 7919 + position * 31) % count;
-    let words = (0..400).map(|position| format!("w{} ", word(position)));
+    let word = |position: u32| match position {
+        // Its number: whatever follows, no block of it is another's.
+        0 => conversation % count,
+        1 => conversation / count,
+        _ => (conversation * 7919 + position * 31) % count,
+    };
+    let words = (0..400).map(|position| format!("w{} ", WORDS.start + word(position)));
     words.collect()
 }
 
@@ -107,7 +115,8 @@ fn assert_complete(conversations: &[Vec<Streamed>]) {
     assert!(failed.is_none(), "{failed:?}");
 }
 
-async fn serves(workers: &Workers, frontend: &Process) {
+/// Load on three workers, one of which is killed and replaced.
+async fn serves(workers: &Workers, frontend: &Process) -> Vec<Genuine> {
     let mut fleet: Vec<_> = (0..3).map(|_| workers.start()).collect();
     until_workers(frontend, 3).await;
     let url = frontend.address.as_str();
@@ -116,8 +125,7 @@ async fn serves(workers: &Workers, frontend: &Process) {
     let later: Vec<_> = calm.iter().flat_map(|turns| &turns[1..]).collect();
     // Its own first turn, of which the last block may have been filled by the answer.
     let home = later.iter().filter(|turn| turn.cached_tokens >= 384);
-    let predicted = metric(frontend, "homing_router_predicted_cached_tokens_total").await;
-    let actual = metric(frontend, "homing_router_actual_cached_tokens_total").await;
+    let CachedTokens { predicted, actual } = CachedTokens::count(frontend).await;
     println!(
         "{} conversations; {} of {} later turns found their first; cached tokens predicted \
          {predicted}, reported {actual}",
@@ -148,13 +156,33 @@ async fn serves(workers: &Workers, frontend: &Process) {
          workers again {took:?} after the load",
         disturbed.len()
     );
+    fleet
+}
+
+/// Of all prompts until now.
+struct CachedTokens {
+    predicted: f64,
+    /// As the workers reported.
+    actual: f64,
+}
+
+impl CachedTokens {
+    async fn count(frontend: &Process) -> Self {
+        Self {
+            predicted: metric(frontend, "homing_router_predicted_cached_tokens_total").await,
+            actual: metric(frontend, "homing_router_actual_cached_tokens_total").await,
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs ai-dynamo: cargo xtask test --only dynamo"]
 async fn three_workers_found_in_a_folder_serve_and_one_is_replaced() {
     let registry = tempfile::tempdir().unwrap();
-    let workers = Workers::new(RegisterAt::Folder(registry.path().to_owned()));
+    let workers = Workers::new(
+        RegisterAt::Folder(registry.path().to_owned()),
+        Planes::Direct,
+    );
     let folder = registry.path().to_str().expect("text");
     let frontend = workers.frontend(&["--discovery", "dynamo-file", "--dynamo-file-kv", folder]);
     serves(&workers, &frontend).await;
@@ -165,8 +193,86 @@ async fn three_workers_found_in_a_folder_serve_and_one_is_replaced() {
 async fn three_workers_found_in_etcd_serve_and_one_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let etcd = test_servers::etcd::Server::start(folder.path()).unwrap();
-    let workers = Workers::new(RegisterAt::Etcd(etcd.address()));
+    let workers = Workers::new(RegisterAt::Etcd(etcd.address()), Planes::Direct);
     let frontend = workers.frontend(&["--discovery", "dynamo-etcd", "--etcd", &etcd.address()]);
+    serves(&workers, &frontend).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs ai-dynamo: cargo xtask test --only dynamo"]
+async fn three_workers_whose_events_go_over_nats_serve_and_are_known_after_its_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let etcd = test_servers::etcd::Server::start(folder.path()).unwrap();
+    let mut nats = test_servers::nats::Server::start().unwrap();
+    let planes = Planes::NatsEvents(nats.url());
+    let workers = Workers::new(RegisterAt::Etcd(etcd.address()), planes);
+    let discovery = ["--discovery", "dynamo-etcd", "--etcd", &etcd.address()];
+    let url = nats.url();
+    let options = [&discovery[..], &["--nats", &url]].concat();
+    let frontend = workers.frontend(&options);
+    let _fleet = serves(&workers, &frontend).await;
+
+    // What is cached while nobody hears of it is known once the server is back.
+    let url = frontend.address.as_str();
+    nats.kill();
+    let before = indexed_blocks(&frontend).await;
+    let begun = join_all((0..CONVERSATIONS).map(|number| async move {
+        let mut messages = vec![user(&words(200_000 + number))];
+        let answer = chat(url, &messages, ANSWER, |_| {}).await;
+        messages.push(assistant(&answer.text));
+        messages.push(user("w5"));
+        (answer, messages)
+    }))
+    .await;
+    assert!(begun.iter().all(|(answer, _)| answer.is_complete()));
+    assert_eq!(indexed_blocks(&frontend).await, before);
+    nats.restart().unwrap();
+    let took = until("the view is right", &frontend, |workers| {
+        let prompts = begun.len() as u64 * 400 / BLOCK as u64;
+        sum_of_indexed(workers) >= before + prompts
+    })
+    .await;
+    let CachedTokens { predicted, actual } = CachedTokens::count(&frontend).await;
+    let later = begun
+        .iter()
+        .map(|(_, messages)| chat(url, messages, ANSWER, |_| {}));
+    let later = join_all(later).await;
+    assert!(later.iter().all(Streamed::is_complete));
+    let now = CachedTokens::count(&frontend).await;
+    let (predicted, actual) = (now.predicted - predicted, now.actual - actual);
+    let home = later.iter().filter(|turn| turn.cached_tokens >= 384);
+    println!(
+        "NATS away for {} first turns; view right {took:?} after it was back; {} later turns found \
+         their first; cached tokens predicted {predicted}, reported {actual}",
+        begun.len(),
+        home.clone().count()
+    );
+    assert_eq!(home.count(), later.len());
+    assert!(predicted <= actual && predicted > 0.95 * actual);
+}
+
+async fn indexed_blocks(frontend: &Process) -> u64 {
+    sum_of_indexed(&crate::system::workers(frontend).await)
+}
+
+fn sum_of_indexed(workers: &[Value]) -> u64 {
+    let blocks = workers
+        .iter()
+        .map(|worker| worker["indexed_blocks"].as_u64());
+    blocks.flatten().sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs ai-dynamo: cargo xtask test --only dynamo"]
+async fn three_workers_reached_only_over_nats_serve_and_one_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let etcd = test_servers::etcd::Server::start(folder.path()).unwrap();
+    let nats = test_servers::nats::Server::start().unwrap();
+    let workers = Workers::new(RegisterAt::Etcd(etcd.address()), Planes::Nats(nats.url()));
+    let discovery = ["--discovery", "dynamo-etcd", "--etcd", &etcd.address()];
+    let url = nats.url();
+    let options = [&discovery[..], &["--nats", &url]].concat();
+    let frontend = workers.frontend(&options);
     serves(&workers, &frontend).await;
 }
 
@@ -188,7 +294,7 @@ async fn what_we_record_is_replayed_by_dynamo() {
     let lines = record(trace.clone()).await;
     let length = |line: &Value| line["request"]["input_tokens"].as_u64();
     let tokens: u64 = lines.iter().filter_map(length).sum();
-    let workers = Workers::new(RegisterAt::Folder(folder.path().to_owned()));
+    let workers = Workers::new(RegisterAt::Folder(folder.path().to_owned()), Planes::Direct);
     let replayed = Command::new(&workers.setting.python)
         .args(["-c", REPLAY])
         .arg(&trace)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::client::Streamed;
-use crate::system::{Nats, Process, cached_blocks, index_is_right, metric, until, until_workers};
+use crate::system::{Process, cached_blocks, index_is_right, metric, until, until_workers};
 use crate::turns::{STREAMS, ask, begin_during, first_turns, percentile, second_turns, texts};
 
 /// Two turns of every conversation; a worker is killed in the midst of the second.
@@ -49,7 +49,7 @@ async fn survives(frontend: &Process, workers: &mut Vec<Process>) {
 async fn a_killed_worker_costs_no_stream_over_nats_and_etcd() {
     let folder = tempfile::tempdir().unwrap();
     let etcd = test_servers::etcd::Server::start(folder.path()).unwrap();
-    let mut nats = Nats::start();
+    let mut nats = test_servers::nats::Server::start().unwrap();
     let (etcd_url, nats_url) = (etcd.address(), nats.url());
     let plane = [
         "--discovery",
@@ -67,11 +67,11 @@ async fn a_killed_worker_costs_no_stream_over_nats_and_etcd() {
 
     // The broker goes for ten seconds; requests go on, and hits recover.
     let before = cached_blocks(&crate::system::workers(&frontend).await);
-    nats.stop();
+    nats.kill();
     let url = frontend.address.as_str();
     let (turns, without) = begin_during(url, Duration::from_secs(10)).await;
     assert!(without.iter().all(Streamed::is_complete));
-    nats.restart();
+    nats.restart().unwrap();
     let took = until("the index is right", &frontend, |workers| {
         cached_blocks(workers) > before && workers.iter().all(index_is_right)
     })

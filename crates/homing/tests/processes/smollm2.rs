@@ -116,6 +116,6 @@ async fn busiest(frontend: &Process) -> usize {
     let workers = crate::system::workers(frontend).await;
     let running = |worker: &serde_json::Value| worker["status"]["running"].as_u64().unwrap_or(0);
     let busy = workers.iter().find(|worker| running(worker) > 0);
-    let id = busy.and_then(|worker| worker["card"]["id"].as_u64());
-    usize::try_from(id.expect("one is busy")).expect("a small number")
+    let id = busy.and_then(|worker| worker["card"]["id"].as_str());
+    id.and_then(|id| id.parse().ok()).expect("one is busy")
 }

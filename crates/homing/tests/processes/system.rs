@@ -198,60 +198,7 @@ impl Drop for Process {
 pub(crate) const PROFILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/processes/small.toml");
 pub(crate) const MODEL: &str = "small";
 
-/// A NATS server of our own.
-#[derive(Debug)]
-pub(crate) struct Nats {
-    port: u16,
-    child: Option<Child>,
-}
-
-impl Nats {
-    pub(crate) fn start() -> Self {
-        let mut nats = Self {
-            port: free_port(),
-            child: None,
-        };
-        nats.restart();
-        nats
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}", self.port)
-    }
-
-    pub(crate) fn stop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().expect("it is ours");
-            child.wait().expect("it was killed");
-        }
-    }
-
-    pub(crate) fn restart(&mut self) {
-        self.stop();
-        let child = Command::new("nats-server")
-            .args(["-a", "127.0.0.1", "-p", &self.port.to_string()])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("nats-server is installed");
-        self.child = Some(child);
-        for _ in 0..LOOKS {
-            if TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok() {
-                return;
-            }
-            std::thread::sleep(PAUSE);
-        }
-        panic!("nats-server does not listen");
-    }
-}
-
-impl Drop for Nats {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
     listener.local_addr().expect("it is bound").port()
 }

@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 
+use contract::WorkerId;
 use serde::Serialize;
 use ts_rs::TS;
 
@@ -56,7 +57,7 @@ pub struct HistoryPoint {
 /// Requests on one worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
 pub struct WorkerInFlight {
-    pub worker: u64,
+    pub worker: WorkerId,
     pub in_flight: u32,
 }
 

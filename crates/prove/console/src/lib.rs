@@ -56,6 +56,7 @@ mod stream;
 mod system;
 #[cfg(test)]
 mod typescript;
+mod worker_numbers;
 
 #[cfg(test)]
 mod tests;
@@ -82,6 +83,7 @@ pub use crate::state::{
     RouterState, Slos, SpeculationState, State, SystemView, WorkerState,
 };
 pub use crate::system::{Refusal, System};
+use crate::worker_numbers::WorkerNumbers;
 
 /// Pages that may be open at once. Each costs a little work every second.
 const MOST_STREAMS: usize = 256;
@@ -126,6 +128,7 @@ struct Inner {
     load: Load,
     streams: Arc<Semaphore>,
     history: Mutex<history::Ring>,
+    numbers: Mutex<WorkerNumbers>,
     /// Shows zero when `config.unix_ms` was now.
     clock: Clock,
     /// Ends streams, which would otherwise run forever.
@@ -148,6 +151,7 @@ impl Console {
                 load,
                 streams: Arc::new(Semaphore::new(MOST_STREAMS)),
                 history: Mutex::default(),
+                numbers: Mutex::default(),
                 clock: Clock::start(),
                 closing,
             }),
@@ -164,7 +168,11 @@ impl Console {
     fn state(&self, load: Option<Snapshot>, granted: bool) -> State {
         let Inner { config, system, .. } = &*self.inner;
         let place = self.inner.load.place();
+        // Seen in the order in which numbers are given.
+        let mut numbers = self.inner.numbers.lock();
         let mut system = system.view();
+        numbers.assign(&mut system.workers);
+        drop(numbers);
         if config.private_decisions && !granted {
             system.last_decision = None;
         }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{GpuSpec, PositionCounts, SpeculationCounts, WorkerCard, WorkerStatus};
+use contract::{GpuSpec, PositionCounts, SpeculationCounts, WorkerCard, WorkerId, WorkerStatus};
 use loadgen::snapshot::Snapshot;
 use router::Decision;
 use serde::{Deserialize, Serialize};
@@ -89,6 +89,8 @@ pub struct SystemView {
     pub router: RouterState,
     pub requests: RequestCounts,
     pub workers: Vec<WorkerState>,
+    /// Profiles that simulated workers of this process can be replaced with: `PUT /workers`.
+    pub profiles: Vec<String>,
     /// The latest, if there was one.
     pub last_decision: Option<LatestDecision>,
     pub gpu: GpuSource,
@@ -171,7 +173,9 @@ pub struct RequestCounts {
 /// One worker.
 #[derive(Clone, Debug, PartialEq, Serialize, TS)]
 pub struct WorkerState {
-    pub id: u64,
+    pub id: WorkerId,
+    /// What pages call it: small, and the same while it stays. The console gives it.
+    pub number: u32,
     pub name: String,
     /// The simulator's profile or the engine's name.
     pub engine: String,
@@ -277,7 +281,8 @@ impl WorkerState {
         // Engines of others say nothing about the machine below them.
         let tells = card.gpu.memory_bytes > 0;
         Self {
-            id: card.id.0,
+            id: card.id,
+            number: 0,
             name: card.name.clone(),
             engine: card.engine.clone(),
             model: Some(card.model.as_str().to_owned()),

@@ -250,7 +250,10 @@ async fn history_is_kept_whether_anybody_looks_or_not() {
         (&json!("kv"), &json!(4))
     );
     assert_eq!(last["ttft_ms_p95"], 300.0);
-    assert_eq!(last["in_flight"][2], json!({ "worker": 2, "in_flight": 2 }));
+    assert_eq!(
+        last["in_flight"][2],
+        json!({ "worker": "2", "in_flight": 2 })
+    );
     assert_eq!(points[0]["ttft_ms_p95"], Value::Null);
     bench.closing.cancel();
     seconds(10).await;

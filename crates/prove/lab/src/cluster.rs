@@ -339,10 +339,10 @@ impl Cluster {
     fn read(&mut self, key: usize, chunk: &TokenChunk) {
         let request = self.requests.get_mut(key);
         let placed = request.placed.as_ref().expect("it is being read");
-        if let Some(started) = chunk.started {
+        if let Some(started) = chunk.started.as_deref() {
             self.gateway
                 .first_token(&placed.claim, started.cached_tokens, self.now);
-            request.watch.start(started);
+            request.watch.start(*started);
             if let Some(records) = &mut self.records {
                 let record = &mut records[placed.record];
                 record.first_token = Some(self.now);

@@ -168,6 +168,18 @@ impl Client {
         }
     }
 
+    /// Whether the server has somebody who answers, as far as it says.
+    pub async fn is_ready(&self) -> bool {
+        let mut request = self.request(Method::GET, "", Bytes::new());
+        *request.uri_mut() = self.target.health();
+        match timeout(self.patience.silence, self.send(request)).await {
+            Ok(Ok(response)) => response.status() != StatusCode::SERVICE_UNAVAILABLE,
+            Ok(Err(_)) => false,
+            // Whatever swallows this path, the server was reached.
+            Err(_) => true,
+        }
+    }
+
     /// Lists the models that the server serves.
     pub async fn models(&self) -> Result<Vec<ServedModel>, Failure> {
         let request = self.request(Method::GET, "/models", Bytes::new());

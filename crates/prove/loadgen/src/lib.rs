@@ -20,6 +20,7 @@
 //! | [`by_mode`] | TTFT by routing mode and turn |
 //! | [`settings`], [`snapshot`], [`log`] | what a console sets and shows |
 //! | [`client`], [`user_model`] | sending, and a model in the user's place |
+//! | [`readiness`] | whether a server has somebody who answers |
 //! | [`live`] | all of it together, running |
 //! | [`metrics`], [`exposition`] | what Prometheus sees |
 //! | [`baseline`] | what a laboratory found, for a console to draw |
@@ -38,6 +39,7 @@ pub mod log;
 pub mod metrics;
 #[cfg(test)]
 mod mock;
+pub mod readiness;
 pub mod reading;
 pub mod record;
 pub mod rolling;
@@ -55,6 +57,7 @@ pub use driver::{Driver, Ending, Fate};
 pub use failure::{Failure, FailureKind};
 pub use histogram::Histogram;
 pub use live::{LiveConfig, LiveParts, LoadGenerator};
+pub use readiness::Readiness;
 pub use record::{RequestRecord, TurnType};
 pub use samples::{Percentiles, Samples};
 pub use schedule::{Burst, Schedule};

@@ -36,6 +36,7 @@ use self::measurements::Measurements;
 use crate::client::{Client, Exchange};
 use crate::driver::Driver;
 use crate::log::{Conversation, ConversationSummary, Log};
+use crate::readiness::Readiness;
 use crate::record::RequestRecord;
 use crate::rolling::Flow;
 use crate::settings::{Settings, SettingsError};
@@ -80,6 +81,8 @@ pub struct LiveParts {
     /// The same as the client's.
     pub clock: Clock,
     pub records: Option<RecordSink>,
+    /// Load that is started before waits.
+    pub ready: Readiness,
 }
 
 /// Commands to a load generator.
@@ -158,7 +161,8 @@ impl LoadGenerator {
         })
     }
 
-    /// Starts load, or resumes it.
+    /// Starts load, or resumes it. Where the server has nobody yet who answers, load waits until
+    /// it has.
     pub async fn start(&self) {
         self.order(Command::Start).await;
     }
@@ -221,8 +225,17 @@ impl LoadGenerator {
 
     /// Waits until load is stopped and nothing is running.
     pub async fn stopped(&self) {
+        self.until(|phase| phase == Phase::Stopped).await;
+    }
+
+    /// Waits until load that was started has begun.
+    pub async fn begun(&self) {
+        self.until(|phase| phase != Phase::Waiting).await;
+    }
+
+    async fn until(&self, reached: impl Fn(Phase) -> bool) {
         let mut snapshots = self.snapshots();
-        while self.shared.measurements.lock().phase != Phase::Stopped {
+        while !reached(self.shared.measurements.lock().phase) {
             // Fails only if the task is gone, and then nothing runs.
             if snapshots.changed().await.is_err() {
                 return;

@@ -253,7 +253,7 @@ fn routing() -> Value {
         "blocks": 6,
         "queued_ms": 0.0,
         "predicted_ttft_ms": 290.0,
-        "candidates": [{ "worker": 0, "overlap_blocks": 2, "in_flight": 0, "cost": 290.0, "ttft_ms": 280.0 }],
+        "candidates": [{ "worker": "0", "overlap_blocks": 2, "in_flight": 0, "cost": 290.0, "ttft_ms": 280.0 }],
     })
 }
 

@@ -17,6 +17,8 @@ use crate::settings::Settings;
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     Stopped,
+    /// Started, and begins once the server has somebody who answers.
+    Waiting,
     Running,
     /// Nothing new is sent; conversations wait.
     Paused,

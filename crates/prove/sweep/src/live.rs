@@ -283,6 +283,7 @@ impl LiveRun<'_> {
             registry: Registry::new(),
             clock: self.clock,
             records: Some(collector.sink()),
+            ready: loadgen::Readiness::assumed(),
         };
         Ok(LoadGenerator::spawn(config, parts, tasks)?)
     }

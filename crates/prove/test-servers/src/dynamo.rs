@@ -22,6 +22,18 @@ pub enum RegisterAt {
     Etcd(String),
 }
 
+/// How workers are reached.
+#[derive(Clone, Debug, Default)]
+pub enum Planes {
+    /// Requests over TCP, events over ZeroMQ.
+    #[default]
+    Direct,
+    /// Requests over TCP, events over the NATS server at this address.
+    NatsEvents(String),
+    /// Both over the NATS server at this address.
+    Nats(String),
+}
+
 /// A Python with Dynamo in it, a model, and where to register.
 #[derive(Clone, Debug)]
 pub struct Setting {
@@ -31,6 +43,7 @@ pub struct Setting {
     /// The name under which it is served.
     pub name: String,
     pub place: RegisterAt,
+    pub planes: Planes,
     /// Tokens per block.
     pub block_size: usize,
 }
@@ -46,7 +59,7 @@ impl Setting {
         command.args(["--model-name", &self.name, "--model-path"]);
         command.arg(&self.model);
         command.arg(format!("--block-size={}", self.block_size));
-        command.args(options).spawn().map(Genuine)
+        Genuine::start(command.args(options))
     }
 
     /// Starts Dynamo's own frontend, with its KV router.
@@ -55,19 +68,25 @@ impl Setting {
         command.args(["--router-mode", "kv", "--http-host", "127.0.0.1"]);
         command.arg(format!("--http-port={port}"));
         command.arg(format!("--kv-cache-block-size={}", self.block_size));
-        command.spawn().map(Genuine)
+        Genuine::start(&mut command)
     }
 
     fn command(&self, module: &str) -> Command {
         let mut command = Command::new(&self.python);
         command
             .args(["-m", module])
-            .args(["--request-plane", "tcp", "--event-plane", "zmq"])
             .env("HF_HUB_OFFLINE", "1")
             .env("DYN_LOG", "error")
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::null());
+        let (requests, events, server) = match &self.planes {
+            Planes::Direct => ("tcp", "zmq", None),
+            Planes::NatsEvents(url) => ("tcp", "nats", Some(url)),
+            Planes::Nats(url) => ("nats", "nats", Some(url)),
+        };
+        command.args(["--request-plane", requests, "--event-plane", events]);
+        command.envs(server.map(|url| ("NATS_SERVER", url)));
         match &self.place {
             RegisterAt::Folder(folder) => command
                 .args(["--discovery-backend", "file"])
@@ -82,6 +101,11 @@ impl Setting {
 }
 
 impl Genuine {
+    /// Starts a program of Dynamo's.
+    pub fn start(command: &mut Command) -> io::Result<Self> {
+        command.spawn().map(Self)
+    }
+
     /// Of the process.
     pub fn id(&self) -> u32 {
         self.0.id()

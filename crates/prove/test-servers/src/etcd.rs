@@ -3,15 +3,12 @@
 //! With or without TLS.
 
 use std::io;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
 
-/// How often to look whether it listens, and how many times before giving up.
-const PAUSE: Duration = Duration::from_millis(50);
-const LOOKS: u32 = 400;
+use crate::{LOOKS, PAUSE, free_port};
 
 /// A running etcd, or one that [`Server::kill`] ended. Killed when dropped.
 #[derive(Debug)]
@@ -115,10 +112,4 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
-        .local_addr()?
-        .port())
 }

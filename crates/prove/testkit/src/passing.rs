@@ -99,11 +99,13 @@ struct Ear {
 impl Ear {
     fn chunk(&mut self, tokens: u32, finish: Option<FinishReason>) {
         self.chunks.push(TokenChunk {
-            started: finish.is_none().then_some(Started {
-                cached_tokens: 7,
-                intake: Duration::ZERO,
-                queue_wait: Duration::ZERO,
-                prefill: Duration::ZERO,
+            started: finish.is_none().then(|| {
+                Box::new(Started {
+                    cached_tokens: 7,
+                    intake: Duration::ZERO,
+                    queue_wait: Duration::ZERO,
+                    prefill: Duration::ZERO,
+                })
             }),
             finish,
             written: Some(Box::new(Written {

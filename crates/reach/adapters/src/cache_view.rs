@@ -5,10 +5,11 @@
 //! number, changes the state and goes to the feed in one step, so state and feed agree.
 
 use contract::{
-    BlockFormat, FeedMessage, HashSeed, KvBatch, KvEvent, KvSnapshot, StoredBlock, TokenId,
-    WorkerId,
+    BlockFormat, FeedMessage, HashSeed, KvBatch, KvEvent, KvSnapshot, ModelName, Processed,
+    StoredBlock, TokenId, WorkerId,
 };
 use parking_lot::Mutex;
+use tokio::sync::broadcast;
 use tracing::warn;
 use transport::FeedPublisher;
 
@@ -47,10 +48,18 @@ pub(crate) struct CacheConfig {
     pub(crate) omits_zero_cached: bool,
 }
 
+/// Who else hears what the engine has processed, while that is all that is known of its cache.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) model: ModelName,
+    pub(crate) others: broadcast::Sender<Processed>,
+}
+
 #[derive(Debug)]
 pub(crate) struct CacheView {
     config: CacheConfig,
     metrics: AdapterMetrics,
+    told: Option<Told>,
     state: Mutex<State>,
 }
 
@@ -85,7 +94,12 @@ pub(crate) struct PendingRequest {
 }
 
 impl CacheView {
-    pub(crate) fn new(config: CacheConfig, metrics: AdapterMetrics, feed: FeedPublisher) -> Self {
+    pub(crate) fn new(
+        config: CacheConfig,
+        metrics: AdapterMetrics,
+        feed: FeedPublisher,
+        told: Option<Told>,
+    ) -> Self {
         let state = State {
             source: config.unknown(config.publishes),
             next_sequence: 0,
@@ -98,6 +112,7 @@ impl CacheView {
         Self {
             config,
             metrics,
+            told,
             state: Mutex::new(state),
         }
     }
@@ -249,12 +264,43 @@ impl CacheView {
                     .split_last()
                     .map_or(&[][..], |(_, inputs)| inputs);
                 let whole = [&pending.prompt[..], inputs].concat();
-                changes.extend(
-                    estimate.answered(&self.config.format.stored_chain(&whole, pending.seed)),
-                );
+                let chain = self.config.format.stored_chain(&whole, pending.seed);
+                changes.extend(estimate.answered(&chain));
+                self.tell(&chain);
             }
         }
         self.publish(&mut state, changes);
+    }
+
+    /// Tells other frontends what the engine has processed.
+    fn tell(&self, chain: &[StoredBlock]) {
+        let Some(Told { model, others }) = &self.told else {
+            return;
+        };
+        if chain.is_empty() || others.receiver_count() == 0 {
+            return;
+        }
+        // Whoever listened may be gone by now.
+        let _ = others.send(Processed {
+            model: model.clone(),
+            worker: self.config.worker,
+            block_size: self.config.format.size,
+            blocks: chain.iter().map(|block| block.local).collect(),
+        });
+    }
+
+    /// The engine has processed a request of another frontend. Its own events know better.
+    pub(crate) fn processed_for_another(&self, processed: &Processed) {
+        if processed.block_size != self.config.format.size {
+            return;
+        }
+        // The engine holds no more, and answers wait for the lock.
+        let chain = processed.chain(self.config.most_blocks);
+        let mut state = self.state.lock();
+        if let Source::Estimate(estimate) = &mut state.source {
+            let changes = estimate.answered(&chain);
+            self.publish(&mut state, changes);
+        }
     }
 
     /// Publishes a message and how far the feed goes, for a router that missed its last batch.

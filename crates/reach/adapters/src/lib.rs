@@ -21,6 +21,7 @@
 //! | [`wire`] | the engines' event formats | pure |
 //! | [`engine_cache`] | an engine's cache in our hashes, from its events | pure |
 //! | [`estimate`] | the same without events, from what was sent to the engine | pure |
+//! | `shared_estimates` | such estimates, told among frontends | |
 //! | [`numbering`] | detects lost and repeated batches of events | pure |
 //! | [`completion`] | the request's body, the answer's events, refusals | pure |
 //! | [`forward`] | requests in the client's own words, and answers in the engine's | pure |
@@ -57,6 +58,7 @@ mod recognise;
 pub mod retokenize;
 mod settings;
 mod sglang;
+mod shared_estimates;
 pub mod spec;
 mod stream;
 mod supervisor;
@@ -70,4 +72,5 @@ pub use kind::EngineKind;
 pub use recognise::{Recognised, recognise};
 pub use retokenize::Tokenize;
 pub use settings::{EngineSettings, SILENT_AFTER, Timing};
+pub use shared_estimates::SharedEstimates;
 pub use spec::{EngineSpec, SpecError};

@@ -5,6 +5,7 @@ use std::time::Duration;
 use contract::{BlockFormat, Clock, ModelName, TokenId};
 
 use crate::retokenize::Tokenize;
+use crate::shared_estimates::SharedEstimates;
 
 /// Settings that all engines of a frontend share.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub struct EngineSettings {
     /// Sent to every engine as a bearer token.
     pub api_key: Option<String>,
     pub timing: Timing,
+    /// Told among frontends that use the same engines; none where this one is alone.
+    pub shared: Option<SharedEstimates>,
 }
 
 /// The default of [`Timing::silent_after`].

@@ -132,7 +132,13 @@ impl Supervisor {
         let (publisher, feed) = feed(self.settings.clock);
         let gone = CancellationToken::new();
         let config = self.config(&about);
-        let cache = Arc::new(CacheView::new(config, self.metrics.clone(), publisher));
+        let (served, shared) = (&self.settings.model, self.settings.shared.as_ref());
+        let told = shared.map(|shared| shared.told(served));
+        let cache = CacheView::new(config, self.metrics.clone(), publisher, told);
+        let cache = Arc::new(cache);
+        if let Some(shared) = shared {
+            shared.joined(served, &cache);
+        }
         let card = WorkerCard {
             forwards: self.probe.forwards().await,
             ..self.card(&about, config)

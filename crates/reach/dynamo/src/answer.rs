@@ -106,7 +106,7 @@ impl Answer {
                 Vec::new()
             },
             tokens,
-            started: self.started(cached_tokens, waited),
+            started: self.started(cached_tokens, waited).map(Box::new),
             finish,
             // Dynamo's workers do not report it.
             speculation: None,

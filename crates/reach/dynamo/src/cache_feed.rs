@@ -79,9 +79,10 @@ impl CacheFeed {
         self.state.lock().cache.await_dump();
     }
 
-    pub(crate) fn restore(&self, dump: &[WorkerEvent], last: u64) -> KvSnapshot {
+    /// Replaces all by a dump that contains every event before `next`.
+    pub(crate) fn restore(&self, dump: &[WorkerEvent], next: u64) -> KvSnapshot {
         let mut state = self.state.lock();
-        let restored = state.cache.restore(dump, last);
+        let restored = state.cache.restore(dump, next);
         self.metrics.orphaned_blocks.add(state.cache.take_orphans());
         KvSnapshot {
             epoch: self.publisher.epoch,

@@ -56,8 +56,12 @@ pub(crate) enum UnsupportedWorker {
     DataParallel(u32),
     #[error("it does not report how many tokens a block has")]
     NoBlockSize,
-    #[error("`{0}` takes no requests over TCP")]
-    NoTcp(EndpointName),
+    #[error("`{0}` takes no requests over TCP or NATS")]
+    NoPlane(EndpointName),
+    #[error("it takes requests over NATS: set --nats on this frontend")]
+    RequestsOverNats,
+    #[error("it publishes its cache events over NATS: set --nats on this frontend")]
+    EventsOverNats,
 }
 
 pub(crate) fn worker_card(

@@ -5,6 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use nats::RequestError;
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -14,7 +15,7 @@ use crate::wire::DecodeError;
 use crate::wire::request::{Acknowledgement, acknowledgement_length};
 
 /// How long a worker may take for a connection, or to acknowledge a request.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// The most idle connections that are kept.
 const MOST_IDLE: usize = 32;
 
@@ -26,6 +27,8 @@ pub(crate) enum SendError {
     Broken(#[from] io::Error),
     #[error(transparent)]
     Decode(#[from] DecodeError),
+    #[error(transparent)]
+    Nats(#[from] RequestError),
 }
 
 /// Connections to one server.

@@ -4,14 +4,17 @@ mod etcd_registry;
 mod files;
 mod pods;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use contract::{Clock, ModelName, WorkerId};
 use etcd::Etcd;
 use kubernetes::Client;
+use nats::Nats;
 use tasks::Tasks;
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -28,6 +31,9 @@ use crate::responses::Responses;
 use etcd_registry::EtcdRegistry;
 use files::Files;
 use pods::Pods;
+
+/// After this long, a worker that has not registered everything is worth a line in the log.
+const REGISTERING: Duration = Duration::from_secs(10);
 
 /// A registry of workers.
 pub enum Registry {
@@ -76,6 +82,7 @@ pub(crate) struct Discovery {
     pub(crate) directory: Directory,
     pub(crate) listeners: Listeners,
     pub(crate) responses: Arc<Responses>,
+    pub(crate) nats: Option<Nats>,
     pub(crate) metrics: Metrics,
     pub(crate) clock: Clock,
     pub(crate) roster: Roster,
@@ -104,8 +111,9 @@ impl Discovery {
         };
         let mut workers = Workers::new();
         let mut epoch = 0;
+        let mut named = BTreeSet::new();
         loop {
-            let update = reader.next().await;
+            let update = self.next(&mut reader, &mut named).await;
             let steps = self.directory.apply(update);
             self.listeners.follow(&self.directory.channels());
             for step in steps {
@@ -128,10 +136,31 @@ impl Discovery {
         }
     }
 
+    /// The next change. Meanwhile the log names workers that wait for something, each once.
+    async fn next(&self, reader: &mut Reader, named: &mut BTreeSet<WorkerId>) -> Update {
+        let mut next = pin!(reader.next());
+        tokio::select! {
+            update = &mut next => return update,
+            () = tokio::time::sleep(REGISTERING) => {}
+        }
+        let incomplete = self.directory.incomplete();
+        named.retain(|worker| incomplete.contains_key(worker));
+        for (worker, missing) in incomplete {
+            if named.insert(*worker) {
+                warn!(%worker, %missing, "dynamo worker does not join: its registration is incomplete");
+            }
+        }
+        next.await
+    }
+
     async fn join(&self, description: Description, epoch: u64, workers: &mut Workers) {
         let card = description.card.clone();
         let worker = card.id;
-        info!(%worker, name = card.name, address = description.serving.host, "dynamo worker found");
+        let address = &description.serving.target;
+        info!(%worker, name = card.name, %address, "dynamo worker found");
+        if description.recovery.is_none() {
+            warn!(%worker, "dynamo worker announces no cache events, so what it holds is unknown (version 0.9 needs DYN_LOCAL_INDEXER=true, later ones no --durable-kv-events)");
+        }
         let (sender, feed) = feed(self.clock);
         let publisher = Publisher {
             worker,
@@ -144,7 +173,13 @@ impl Discovery {
             .write()
             .insert(worker, Arc::clone(&cache));
         let responses = Arc::clone(&self.responses);
-        let link = Arc::new(DynamoLink::new(description, responses, Arc::clone(&cache)));
+        let link = DynamoLink::new(
+            description,
+            responses,
+            Arc::clone(&cache),
+            self.nats.as_ref(),
+        );
+        let link = Arc::new(link);
         let joined = Joined {
             link: Arc::clone(&link),
             cache,

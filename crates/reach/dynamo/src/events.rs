@@ -1,27 +1,33 @@
-//! Cache events over ZeroMQ: who publishes them, and to whose feed they belong.
+//! Cache events over ZeroMQ and NATS: where they are published, and to whose feed they belong.
 //!
-//! Not every version registers which worker a publisher belongs to, but every event names its
-//! worker. So all channels are subscribed, and each event goes to the feed of the worker that
-//! it names.
+//! Not every version registers which worker a publisher belongs to, and workers share a subject of
+//! NATS, but every event names its worker. So all channels are subscribed, and each event goes to
+//! the feed of the worker that it names.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use contract::WorkerId;
+use nats::{Nats, NatsError, Received};
 use parking_lot::RwLock;
 use tasks::Tasks;
+use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use zmtp::{Error, Message, Subscriber};
 
 use crate::cache_feed::CacheFeed;
+use crate::directory::Channels;
 use crate::metrics::Metrics;
-use crate::wire::event;
+use crate::registration::ChannelAddress;
+use crate::wire::DecodeError;
+use crate::wire::event::{self, WorkerEvent};
 
 /// Before another attempt to reach a publisher.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Time for a publisher to process a subscription, which it does not confirm.
+/// Time for a publisher, or a server, to process a subscription, which it does not confirm.
 const SETTLING: Duration = Duration::from_millis(200);
 
 /// The largest message that is read: a frame of the largest size and what comes before it.
@@ -34,15 +40,24 @@ pub(crate) type Feeds = Arc<RwLock<HashMap<WorkerId, Arc<CacheFeed>>>>;
 #[derive(Debug)]
 pub(crate) struct Listeners {
     feeds: Feeds,
+    nats: Option<Nats>,
     metrics: Metrics,
     tasks: Tasks,
-    channels: HashMap<String, CancellationToken>,
+    channels: HashMap<ChannelAddress, Running>,
+}
+
+/// A channel that is listened to.
+#[derive(Debug)]
+struct Running {
+    stop: CancellationToken,
+    workers: watch::Sender<BTreeSet<WorkerId>>,
 }
 
 impl Listeners {
-    pub(crate) fn new(metrics: Metrics, tasks: Tasks) -> Self {
+    pub(crate) fn new(nats: Option<Nats>, metrics: Metrics, tasks: Tasks) -> Self {
         Self {
             feeds: Feeds::default(),
+            nats,
             metrics,
             tasks,
             channels: HashMap::new(),
@@ -54,67 +69,99 @@ impl Listeners {
     }
 
     /// Listens to these channels and to no others.
-    pub(crate) fn follow(&mut self, wanted: &BTreeMap<String, Option<WorkerId>>) {
-        self.channels.retain(|address, stop| {
+    pub(crate) fn follow(&mut self, wanted: &Channels) {
+        self.channels.retain(|address, running| {
             let keep = wanted.contains_key(address);
             if !keep {
-                stop.cancel();
+                running.stop.cancel();
             }
             keep
         });
-        for (address, worker) in wanted {
-            if !self.channels.contains_key(address) {
-                let stop = self.tasks.stop.child_token();
-                self.channels.insert(address.clone(), stop.clone());
-                let listener = Listener {
-                    address: address.clone(),
-                    worker: *worker,
-                    feeds: Arc::clone(&self.feeds),
-                    metrics: self.metrics.clone(),
-                };
-                self.tasks.spawn(async move {
-                    stop.run_until_cancelled(listener.run()).await;
-                });
+        for (address, workers) in wanted {
+            match self.channels.get(address) {
+                Some(running) => {
+                    running.workers.send_replace(workers.clone());
+                }
+                None => {
+                    let running = self.listen(address, workers);
+                    self.channels.insert(address.clone(), running);
+                }
             }
         }
-        self.metrics.event_channels.set(self.channels.len() as f64);
+        // A subject of NATS has a publisher for each worker.
+        let publishers = wanted.values().map(|workers| workers.len().max(1));
+        let publishers: usize = publishers.sum();
+        self.metrics.event_channels.set(publishers as f64);
+    }
+
+    fn listen(&self, address: &ChannelAddress, workers: &BTreeSet<WorkerId>) -> Running {
+        let stop = self.tasks.stop.child_token();
+        let (sender, workers) = watch::channel(workers.clone());
+        let listener = Listener {
+            address: address.clone(),
+            workers,
+            feeds: Arc::clone(&self.feeds),
+            nats: self.nats.clone(),
+            metrics: self.metrics.clone(),
+        };
+        let running = Running {
+            stop: stop.clone(),
+            workers: sender,
+        };
+        self.tasks.spawn(async move {
+            stop.run_until_cancelled(listener.run()).await;
+        });
+        running
     }
 }
 
 struct Listener {
-    address: String,
-    /// Whose events are published there, if that was known at the start.
-    worker: Option<WorkerId>,
+    address: ChannelAddress,
+    /// Whose events are published there, as far as that is known.
+    workers: watch::Receiver<BTreeSet<WorkerId>>,
     feeds: Feeds,
+    nats: Option<Nats>,
     metrics: Metrics,
+}
+
+/// Why nothing is heard of a channel.
+#[derive(Debug, thiserror::Error)]
+enum ListenError {
+    #[error(transparent)]
+    Zmq(#[from] Error),
+    #[error(transparent)]
+    Nats(#[from] NatsError),
+    #[error("no NATS server is configured")]
+    NoNats,
 }
 
 impl Listener {
     /// Listens forever. What is missed between two connections shows as a gap.
     async fn run(self) {
         loop {
-            match self.listen().await {
-                Ok(()) => {}
-                Err(error) => {
-                    if let Error::Violation(_) = error {
-                        self.metrics.unreadable_events.inc();
-                    }
-                    warn!(channel = self.address, %error, "cannot receive cache events");
+            let listened = match &self.address {
+                ChannelAddress::Zmq(address) => self.listen_to_publisher(address).await,
+                ChannelAddress::Nats(subject) => self.listen_to_subject(subject).await,
+            };
+            if let Err(error) = listened {
+                if let ListenError::Zmq(Error::Violation(_)) = error {
+                    self.metrics.unreadable_events.inc();
                 }
+                warn!(channel = %self.address, %error, "cannot receive cache events");
             }
             tokio::time::sleep(PAUSE).await;
         }
     }
 
-    async fn listen(&self) -> Result<(), Error> {
+    async fn listen_to_publisher(&self, address: &str) -> Result<(), ListenError> {
         let topic = event::TOPIC;
-        let mut subscriber = Subscriber::connect(&self.address, topic, LARGEST_MESSAGE).await?;
-        debug!(channel = self.address, "listening to cache events");
+        let mut subscriber = Subscriber::connect(address, topic, LARGEST_MESSAGE).await?;
+        debug!(channel = %self.address, "listening to cache events");
         let mut settling = std::pin::pin!(tokio::time::sleep(SETTLING));
         let mut settled = false;
         loop {
             tokio::select! {
-                message = subscriber.next() => self.receive(&message?),
+                message = subscriber.next() => self.receive(events_of(&message?)),
                 () = &mut settling, if !settled => {
                     settled = true;
                     self.catch_up();
@@ -123,24 +170,49 @@ impl Listener {
         }
     }
 
-    /// A worker that joined before we listened may have published events in between.
-    fn catch_up(&self) {
-        let feeds = self.feeds.read();
-        if let Some(feed) = self.worker.and_then(|worker| feeds.get(&worker)) {
-            feed.request_snapshot();
+    async fn listen_to_subject(&self, subject: &str) -> Result<(), ListenError> {
+        let nats = self.nats.as_ref().ok_or(ListenError::NoNats)?;
+        let mut subscription = nats.subscribe(subject).await?;
+        debug!(channel = %self.address, "listening to cache events");
+        let mut settling = std::pin::pin!(tokio::time::sleep(SETTLING));
+        let mut settled = false;
+        loop {
+            tokio::select! {
+                received = subscription.next() => match received {
+                    Some(Received::Message(message)) => {
+                        self.receive(event::decode_envelope(&message));
+                    }
+                    // The next event of a worker would show what it lost, but may be long in
+                    // coming.
+                    Some(Received::Gap) => {
+                        settling.as_mut().reset(Instant::now() + SETTLING);
+                        settled = false;
+                    }
+                    None => return Ok(()),
+                },
+                () = &mut settling, if !settled => {
+                    settled = true;
+                    self.catch_up();
+                }
+            }
         }
     }
 
-    fn receive(&self, message: &Message) {
-        // Topic, publisher, number, frame; the first three are in the frame too.
-        let events = match message.get(3) {
-            Some(frame) if message.len() == 4 => event::decode(frame),
-            Some(_) | None => return self.metrics.unreadable_events.inc(),
-        };
+    /// Workers may have published events that nobody heard: before we listened, or since.
+    fn catch_up(&self) {
+        let feeds = self.feeds.read();
+        for worker in self.workers.borrow().iter() {
+            if let Some(feed) = feeds.get(worker) {
+                feed.request_snapshot();
+            }
+        }
+    }
+
+    fn receive(&self, events: Result<Vec<WorkerEvent>, DecodeError>) {
         let events = match events {
             Ok(events) => events,
             Err(error) => {
-                debug!(channel = self.address, %error, "cache event cannot be read");
+                debug!(channel = %self.address, %error, "cache event cannot be read");
                 return self.metrics.unreadable_events.inc();
             }
         };
@@ -150,6 +222,18 @@ impl Listener {
                 Some(feed) => feed.receive(event),
                 None => self.metrics.unknown_worker_events.inc(),
             }
+        }
+    }
+}
+
+/// The events in a message of four parts: topic, publisher, number, frame. The first three are in
+/// the frame too.
+fn events_of(message: &Message) -> Result<Vec<WorkerEvent>, DecodeError> {
+    match message.get(3) {
+        Some(frame) if message.len() == 4 => event::decode(frame),
+        Some(_) | None => {
+            let parts = format!("{} parts instead of 4", message.len());
+            Err(DecodeError::malformed("message", parts))
         }
     }
 }

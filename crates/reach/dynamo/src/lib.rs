@@ -7,8 +7,8 @@
 //!
 //! ```text
 //! registry ─ discovery ─► directory ─► joins and leaves ─► Roster
-//! request  ─ link ─► worker's port ─► worker connects to our response port ─► answer ─► chunks
-//! events   ─ ZeroMQ ─► worker_cache (engine's names → our hashes) ─► Feed;  gap ─► tree dump
+//! request  ─ link ─► TCP or NATS ─► worker connects to our response port ─► answer ─► chunks
+//! events   ─ ZeroMQ or NATS ─► worker_cache (engine's names → our hashes) ─► Feed;  gap ─► tree dump
 //! ```
 //!
 //! Decisions are pure code without sockets: [`wire`] (bytes), [`registration`], `directory`,
@@ -16,9 +16,8 @@
 //!
 //! # Left out
 //!
-//! Requests and events over NATS, TLS, prefill and decode on separate workers, several
-//! data-parallel ranks behind one endpoint, LoRA adapters, and images. Such workers are refused
-//! with a reason.
+//! TLS, prefill and decode on separate workers, several data-parallel ranks behind one endpoint,
+//! LoRA adapters, and images. Such workers are refused with a reason.
 
 mod answer;
 mod cache_feed;
@@ -31,6 +30,7 @@ mod incoming;
 mod link;
 mod metrics;
 pub mod registration;
+mod request_plane;
 mod responses;
 mod source;
 pub mod wire;
@@ -41,6 +41,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use contract::Clock;
+use nats::Nats;
 use tasks::Tasks;
 use tokio::sync::watch;
 use transport::Roster;
@@ -48,7 +49,7 @@ use transport::Roster;
 pub use card::{ModelFiles, abilities};
 pub use discovery::{Models, Registry};
 
-use directory::Directory;
+use directory::{Directory, Scope};
 use discovery::Discovery;
 use events::Listeners;
 use metrics::Metrics;
@@ -65,6 +66,8 @@ pub struct Config {
     /// The host that workers connect to. `None` for the address from which we reach them, which
     /// is right unless addresses are translated in between.
     pub advertise: Option<String>,
+    /// For workers that publish their events there, or take their requests from there.
+    pub nats: Option<Nats>,
     pub clock: Clock,
 }
 
@@ -89,9 +92,13 @@ pub async fn start(
         Responses::listen(config.listen, config.advertise, metrics.clone(), tasks).await?;
     let (sender, models) = watch::channel(Models::new());
     let discovery = Discovery {
-        directory: Directory::new(config.namespace),
-        listeners: Listeners::new(metrics.clone(), tasks.clone()),
+        directory: Directory::new(Scope {
+            namespace: config.namespace,
+            nats: config.nats.is_some(),
+        }),
+        listeners: Listeners::new(config.nats.clone(), metrics.clone(), tasks.clone()),
         responses: Arc::new(responses),
+        nats: config.nats,
         metrics,
         clock: config.clock,
         roster,

@@ -1,5 +1,5 @@
-//! How a request reaches a Dynamo worker: sent on one connection, answered on another, which
-//! the worker opens.
+//! How a request reaches a Dynamo worker: sent over its request plane, answered on a connection
+//! that the worker opens.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,22 +9,22 @@ use contract::{
     FinishReason, GenerateRequest, HashSeed, KvSnapshot, LinkError, TokenChunk, TokenStream,
     WorkerId, token_stream,
 };
+use nats::{Nats, RequestError};
 use tokio::time::timeout;
 use transport::{LinkFuture, WorkerLink};
-use uuid::Uuid;
 
 use crate::answer::{Answer, fault};
 use crate::cache_feed::CacheFeed;
-use crate::connection::{Connection, Connections, SendError};
+use crate::connection::SendError;
 use crate::directory::Description;
 use crate::incoming::{FrameError, Incoming};
-use crate::registration::Address;
+use crate::request_plane::{RequestPlane, Sent};
 use crate::responses::{PendingAnswer, Responses};
 use crate::source::AnswerSource;
 use crate::wire::engine::Answer as Received;
-use crate::wire::query::{self, DumpReply};
+use crate::wire::query::{self, Dump, DumpReply, Range};
 use crate::wire::request::Acknowledgement;
-use crate::wire::{Codec, control, engine, request};
+use crate::wire::{control, engine};
 
 /// From the acknowledgement until the worker has connected back, which it does before it
 /// computes anything.
@@ -37,8 +37,8 @@ const DUMP_PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct DynamoLink {
     worker: WorkerId,
     description: Description,
-    serving: Connections,
-    recovery: Option<Connections>,
+    serving: RequestPlane,
+    recovery: Option<RequestPlane>,
     responses: Arc<Responses>,
     cache: Arc<CacheFeed>,
     gone: AtomicBool,
@@ -49,12 +49,13 @@ impl DynamoLink {
         description: Description,
         responses: Arc<Responses>,
         cache: Arc<CacheFeed>,
+        nats: Option<&Nats>,
     ) -> Self {
-        let connections = |address: &Address| Connections::new(&address.host);
+        let recovery = description.recovery.as_ref();
         Self {
             worker: description.card.id,
-            serving: connections(&description.serving),
-            recovery: description.recovery.as_ref().map(connections),
+            serving: RequestPlane::new(&description.serving, nats),
+            recovery: recovery.map(|address| RequestPlane::new(address, nats)),
             description,
             responses,
             cache,
@@ -80,11 +81,11 @@ impl DynamoLink {
         }
         let answer = Answer::new(&generate, worker, self.held_tokens(&generate));
         let began = tokio::time::Instant::now();
-        let Address { path, codec, .. } = &self.description.serving;
+        let codec = self.serving.codec;
         let model = self.description.card.model.as_str();
-        let body = engine::request(&generate, model, *codec);
-        let incoming = self.ask(&self.serving, path, *codec, &body).await?;
-        let source = AnswerSource::new(incoming, *codec, answer, began);
+        let body = engine::request(&generate, model, codec);
+        let incoming = self.ask(&self.serving, &body).await?;
+        let source = AnswerSource::new(incoming, codec, answer, began);
         Ok(TokenStream::from_source(source))
     }
 
@@ -99,18 +100,11 @@ impl DynamoLink {
     }
 
     /// Sends a request and waits until the worker has begun to answer.
-    async fn ask(
-        &self,
-        connections: &Connections,
-        path: &str,
-        codec: Codec,
-        body: &[u8],
-    ) -> Result<Incoming, LinkError> {
+    async fn ask(&self, plane: &RequestPlane, body: &[u8]) -> Result<Incoming, LinkError> {
         if self.gone.load(Ordering::Relaxed) {
             return Err(self.unreachable("the worker has left"));
         }
-        let question = Question { path, codec, body };
-        let mut expected = self.send(connections, &question).await?;
+        let mut expected = self.send(plane, body).await?;
         let begin = async {
             let mut incoming = expected.answer().await.ok_or(FrameError::Closed)?;
             let read = |frame: crate::wire::two_part::Frame<'_>| control::prologue(frame.header);
@@ -123,99 +117,95 @@ impl DynamoLink {
             Ok(Err(error)) => Err(self.unreachable(error)),
             Err(_) => {
                 let detail = format!(
-                    "it accepted the request and did not connect back within {CALL_BACK_PATIENCE:?}; it must be able to reach the address that it was given (--dynamo-listen, --dynamo-advertise)"
+                    "it accepted the request and did not connect back within {CALL_BACK_PATIENCE:?}; it must be able to reach {}, the address that it was given (--dynamo-listen, --dynamo-advertise)",
+                    expected.address
                 );
                 Err(self.unreachable(detail))
             }
         }
     }
 
-    /// Sends a request until it is acknowledged. A kept connection may have died unnoticed,
-    /// so a failure on one is no failure of the worker.
-    async fn send(
-        &self,
-        connections: &Connections,
-        question: &Question<'_>,
-    ) -> Result<PendingAnswer, LinkError> {
-        let unreachable = |error: SendError| self.unreachable(error);
-        let connection = connections.get().await.map_err(unreachable)?;
-        let used = connection.used;
-        match self.send_on(connections, connection, question).await {
-            Err(SendError::Broken(_)) if used => {
-                let fresh = connections.open().await.map_err(unreachable)?;
-                let sent = self.send_on(connections, fresh, question).await;
-                sent.map_err(unreachable)?
-            }
-            sent => sent.map_err(unreachable)?,
-        }
-    }
-
-    async fn send_on(
-        &self,
-        connections: &Connections,
-        mut connection: Connection,
-        question: &Question<'_>,
-    ) -> Result<Result<PendingAnswer, LinkError>, SendError> {
-        let expected = self.responses.expect(connection.own_address()?);
-        let answer_to = control::AnswerTo {
-            address: &expected.address,
-            subject: &expected.subject,
-        };
-        // An id of ours, because the client's may not be unique.
-        let id = Uuid::new_v4().to_string();
-        let payload = control::request(&id, answer_to, question.codec, question.body);
-        let bytes = request::encode(question.path, &payload)?;
-        let acknowledgement = connection.send(&bytes).await?;
-        connections.put(connection);
+    /// Sends a request until it is taken.
+    async fn send(&self, plane: &RequestPlane, body: &[u8]) -> Result<PendingAnswer, LinkError> {
         let worker = self.worker;
-        Ok(match acknowledgement {
-            Acknowledgement::Taken => Ok(expected),
+        let Sent {
+            acknowledgement,
+            answer,
+        } = match plane.send(body, &self.responses).await {
+            Ok(sent) => sent,
+            Err(SendError::Nats(error @ RequestError::TooLarge { .. })) => {
+                let detail = error.to_string();
+                return Err(LinkError::TooLarge { worker, detail });
+            }
+            Err(error) => return Err(self.unreachable(error)),
+        };
+        match acknowledgement {
+            Acknowledgement::Taken => Ok(answer),
             Acknowledgement::Overloaded(detail) => Err(LinkError::Overloaded { worker, detail }),
             Acknowledgement::Unavailable(_) => Err(LinkError::Draining { worker }),
             Acknowledgement::Refused(detail) => Err(self.unreachable(detail)),
-        })
+        }
     }
 
     /// Asks for everything the worker holds.
     async fn dump(&self) -> Result<KvSnapshot, LinkError> {
-        let (Some(address), Some(connections)) = (&self.description.recovery, &self.recovery)
-        else {
+        let Some(recovery) = &self.recovery else {
             // It publishes no events either, so nothing is known about its cache.
-            return Ok(self.cache.restore(&[], 0));
+            return Ok(self.cache.restore(&[], 1));
         };
         self.cache.await_dump();
-        let Description { dp_rank, .. } = self.description;
-        let body = query::everything(self.worker.0, dp_rank, address.codec);
-        let mut incoming = self
-            .ask(connections, &address.path, address.codec, &body)
-            .await?;
+        let dump = self.query(recovery, Range::Everything).await?;
+        let (dump, next) = match self.events(dump)? {
+            Dump {
+                events,
+                last_event_id: Some(last),
+            } => (events, last.saturating_add(1)),
+            // An old version does not say which events its dump contains. One that is asked for
+            // afterwards contains all that were published before.
+            Dump { .. } => {
+                let beyond = self.query(recovery, Range::Beyond).await?;
+                let next = if let DumpReply::TooNew { newest_available } = beyond {
+                    newest_available.saturating_add(1)
+                } else {
+                    // Nothing has been published.
+                    self.events(beyond)?;
+                    0
+                };
+                let dump = self.query(recovery, Range::Everything).await?;
+                (self.events(dump)?.events, next)
+            }
+        };
+        Ok(self.cache.restore(&dump, next))
+    }
+
+    fn events(&self, reply: DumpReply) -> Result<Dump, LinkError> {
+        match reply {
+            DumpReply::TreeDump(dump) | DumpReply::Events(dump) => Ok(dump),
+            DumpReply::TreeDumpFailed { message } | DumpReply::Error(message) => {
+                Err(self.unreachable(message))
+            }
+            DumpReply::TooNew { .. } | DumpReply::InvalidRange {} => {
+                Err(self.unreachable("the worker has no dump"))
+            }
+        }
+    }
+
+    /// Asks about the worker's cache.
+    async fn query(&self, plane: &RequestPlane, range: Range) -> Result<DumpReply, LinkError> {
+        let codec = plane.codec;
+        let body = query::request(self.worker.0, self.description.dp_rank, range, codec);
+        let mut incoming = self.ask(plane, &body).await?;
         loop {
-            let read = |frame: crate::wire::two_part::Frame<'_>| {
-                query::dump_reply(frame.body, address.codec)
-            };
+            let read =
+                |frame: crate::wire::two_part::Frame<'_>| query::dump_reply(frame.body, codec);
             let frame = incoming.frame(query::LARGEST_DUMP, read).await;
-            let reply = match frame.map_err(|error| self.unreachable(error))? {
-                Ok(Received::Data(reply)) => reply,
-                Ok(Received::Nothing) => continue,
+            match frame.map_err(|error| self.unreachable(error))? {
+                Ok(Received::Data(reply)) => return Ok(reply),
+                Ok(Received::Nothing) => {}
                 Ok(Received::End) => return Err(self.unreachable("the worker sent no dump")),
                 Ok(Received::Error { message, .. }) => return Err(self.unreachable(message)),
                 Err(error) => return Err(self.unreachable(error)),
-            };
-            let detail = match reply {
-                DumpReply::TreeDump {
-                    events,
-                    last_event_id,
-                }
-                | DumpReply::Events {
-                    events,
-                    last_event_id,
-                } => return Ok(self.cache.restore(&events, last_event_id)),
-                DumpReply::TreeDumpFailed { message } | DumpReply::Error(message) => message,
-                DumpReply::TooNew {} | DumpReply::InvalidRange {} => {
-                    "the worker has no dump".to_owned()
-                }
-            };
-            return Err(self.unreachable(detail));
+            }
         }
     }
 
@@ -225,13 +215,6 @@ impl DynamoLink {
             detail: detail.to_string(),
         }
     }
-}
-
-/// A request as it is sent.
-struct Question<'a> {
-    path: &'a str,
-    codec: Codec,
-    body: &'a [u8],
 }
 
 /// The rest of an answer that is already complete.

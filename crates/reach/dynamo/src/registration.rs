@@ -28,7 +28,7 @@ pub enum Registration {
 pub struct Endpoint {
     pub name: EndpointName,
     pub instance: u64,
-    /// `None` if it cannot be reached over TCP.
+    /// `None` if it cannot be reached over TCP or NATS.
     pub address: Option<Address>,
     /// What it computes on: `cuda`.
     pub device: Option<String>,
@@ -40,6 +40,14 @@ pub struct EndpointName {
     pub namespace: String,
     pub component: String,
     pub endpoint: String,
+}
+
+impl EndpointName {
+    /// Whether a subject of NATS is one of its component's.
+    pub(crate) fn owns(&self, subject: &str) -> bool {
+        let component = format!("namespace.{}.component.{}.", self.namespace, self.component);
+        subject.starts_with(&component)
+    }
 }
 
 impl fmt::Display for EndpointName {
@@ -56,11 +64,31 @@ impl fmt::Display for EndpointName {
 /// How to reach an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// `host:port`
-    pub host: String,
-    /// Names the endpoint among those of its server.
-    pub path: String,
+    pub target: Target,
     pub codec: Codec,
+}
+
+/// Where requests to an endpoint are sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    Tcp {
+        /// `host:port`
+        host: String,
+        /// Names the endpoint among those of its server.
+        path: String,
+    },
+    Nats {
+        subject: String,
+    },
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, path } => write!(f, "{host}/{path}"),
+            Self::Nats { subject } => write!(f, "{subject} on NATS"),
+        }
+    }
 }
 
 /// A model that an instance of an endpoint serves.
@@ -76,8 +104,25 @@ pub struct Channel {
     pub namespace: Option<String>,
     /// In the first versions, the id of its worker.
     pub publisher: u64,
-    /// `tcp://host:port`
-    pub address: String,
+    pub address: ChannelAddress,
+}
+
+/// Where cache events are published.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ChannelAddress {
+    /// `tcp://host:port`, one for each publisher.
+    Zmq(String),
+    /// A subject, which all workers of an endpoint share.
+    Nats(String),
+}
+
+impl fmt::Display for ChannelAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Zmq(address) => f.write_str(address),
+            Self::Nats(subject) => write!(f, "{subject} on NATS"),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,15 +255,6 @@ fn endpoint(value: EndpointValue) -> Result<Endpoint, DecodeError> {
     let codec = Codec::from_name(codec).ok_or_else(|| {
         DecodeError::malformed("registration", format!("codec `{codec}` is unknown"))
     })?;
-    let address = value.transport.get("tcp").and_then(|tcp| tcp.as_str());
-    let address = address.and_then(|address| {
-        let (host, path) = address.split_once('/')?;
-        Some(Address {
-            host: host.to_owned(),
-            path: path.to_owned(),
-            codec,
-        })
-    });
     Ok(Endpoint {
         name: EndpointName {
             namespace: value.namespace,
@@ -226,8 +262,24 @@ fn endpoint(value: EndpointValue) -> Result<Endpoint, DecodeError> {
             endpoint: value.endpoint,
         },
         instance: value.instance_id,
-        address,
+        address: target(&value.transport).map(|target| Address { target, codec }),
         device: value.device_type,
+    })
+}
+
+fn target(transport: &serde_json::Value) -> Option<Target> {
+    let word = |name: &str| transport.get(name).and_then(|value| value.as_str());
+    if let Some(address) = word("tcp") {
+        let (host, path) = address.split_once('/')?;
+        return Some(Target::Tcp {
+            host: host.to_owned(),
+            path: path.to_owned(),
+        });
+    }
+    // Requests go over NATS, answers over TCP.
+    let subject = word("nats_tcp").filter(|subject| is_subject(subject))?;
+    Some(Target::Nats {
+        subject: subject.to_owned(),
     })
 }
 
@@ -257,17 +309,34 @@ fn channel(value: ChannelValue) -> Option<Channel> {
     if value.topic != event::TOPIC {
         return None;
     }
-    let address = value.transport.pointer("/config/endpoint")?.as_str()?;
-    if !address.starts_with("tcp://") {
-        return None;
-    }
+    let address = channel_address(&value)?;
     let scope = value.scope.pointer("/endpoint/namespace");
     let scope = scope.or_else(|| value.scope.get("namespace"));
     let scope = scope.and_then(|namespace| namespace.as_str());
     Some(Channel {
         namespace: value.namespace.or_else(|| scope.map(str::to_owned)),
         publisher: value.instance_id,
-        address: address.to_owned(),
+        address,
+    })
+}
+
+fn channel_address(value: &ChannelValue) -> Option<ChannelAddress> {
+    let config = value.transport.get("config")?;
+    let word = |name: &str| config.get(name).and_then(|value| value.as_str());
+    if let Some(address) = word("endpoint") {
+        let is_direct = address.starts_with("tcp://");
+        return is_direct.then(|| ChannelAddress::Zmq(address.to_owned()));
+    }
+    let subject = format!("{}.{}", word("subject_prefix")?, value.topic);
+    is_subject(&subject).then_some(ChannelAddress::Nats(subject))
+}
+
+/// Whether it names one subject of NATS: a registration must not make us listen to others.
+fn is_subject(word: &str) -> bool {
+    word.split('.').all(|token| {
+        !token.is_empty()
+            && !matches!(token, "*" | ">")
+            && token.chars().all(|c| c.is_ascii_graphic())
     })
 }
 

@@ -6,11 +6,11 @@
 //!
 //! | module | what travels |
 //! |---|---|
-//! | [`request`] | a request and its acknowledgement, on the connection that we open |
+//! | [`request`] | a request over TCP and its acknowledgement, on the connection that we open |
 //! | [`two_part`] | the frames of both directions: a header and a body |
 //! | [`control`] | headers: who asks, where to answer, how an answer begins and is cancelled |
 //! | [`engine`] | bodies: the request in tokens, the engine's output |
-//! | [`event`] | cache events, as published over ZeroMQ |
+//! | [`event`] | cache events, as published over ZeroMQ and NATS |
 //! | [`query`] | everything that a worker holds, to repair a gap |
 //!
 //! The formats are those of Dynamo 1.1 to 1.6. Their authors do not document them as stable;

@@ -93,10 +93,9 @@ impl WorkerCache {
         self.kept.get_or_insert_default();
     }
 
-    /// Replaces everything by a dump that contains events up to `last`, and goes on with what
-    /// was kept since.
-    pub(crate) fn restore(&mut self, dump: &[WorkerEvent], last: u64) -> Restored {
-        let next = last.saturating_add(1);
+    /// Replaces everything by a dump that contains all events before `next`, and perhaps some of
+    /// those after, and goes on with what was kept since.
+    pub(crate) fn restore(&mut self, dump: &[WorkerEvent], next: u64) -> Restored {
         let is_newer = self.kept.is_none() && self.next > next;
         if !is_newer {
             self.mirror.clear();

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use ::nats::Nats;
 use contract::{Clock, FeedMessage, FrontendId, FrontendLoad, Lease, error_chain};
 use tasks::{Backoff, Tasks};
 use telemetry::Registry;
@@ -65,7 +66,7 @@ struct Inner {
     expected: Expected,
     clock: Clock,
     roster: Roster,
-    nats: Option<async_nats::Client>,
+    nats: Option<Nats>,
     tls: Option<Tls>,
     metrics: NetMetrics,
     /// To attach, to any worker.
@@ -103,7 +104,7 @@ impl Connector {
         tasks: &Tasks,
     ) -> Result<Self, EventError> {
         let nats = match &config.nats {
-            Some(url) => Some(nats::connect(url).await?),
+            Some(url) => Some(Nats::connect(url).await?),
             None => None,
         };
         Ok(Self {
@@ -321,8 +322,8 @@ impl ConnectionTask {
                 });
             }
             EventAddress::Nats { subject } => {
-                let client = inner.nats.as_ref().ok_or(EventError::NoNats)?;
-                let task = nats::listen(client, subject, inlet, gone.clone()).await?;
+                let server = inner.nats.as_ref().ok_or(EventError::NoNats)?;
+                let task = nats::listen(server, subject, inlet, gone.clone()).await?;
                 inner.tasks.spawn(task);
             }
             EventAddress::Zmq { publish, replay } => {

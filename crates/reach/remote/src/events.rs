@@ -8,6 +8,7 @@
 pub mod nats;
 pub mod zmq;
 
+use ::nats::{Nats, NatsError};
 use bytes::Bytes;
 use contract::{Clock, FeedMessage};
 use tasks::Tasks;
@@ -25,8 +26,8 @@ const QUEUE: usize = 4096;
 /// Why a plane cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum EventError {
-    #[error("NATS: {0}")]
-    Nats(String),
+    #[error(transparent)]
+    Nats(#[from] NatsError),
     #[error("ZeroMQ: {0}")]
     Zmq(String),
     #[error("gRPC: {0}")]
@@ -79,8 +80,8 @@ impl Publisher {
             }
             Plane::Nats { url } => {
                 let subject = topic.to_owned();
-                let client = nats::connect(url).await?;
-                let task = nats::publish(client, subject.clone(), outgoing, tasks.stop.clone());
+                let server = Nats::connect(url).await?;
+                let task = nats::publish(server, subject.clone(), outgoing, tasks.stop.clone());
                 tasks.spawn(task);
                 EventAddress::Nats { subject }
             }

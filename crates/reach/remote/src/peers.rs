@@ -15,6 +15,7 @@
 //! knows the other's address.
 
 mod neighbour;
+mod news;
 mod serve;
 pub mod sharing;
 
@@ -22,12 +23,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{Clock, FrontendId, ModelName, WorkerId};
+use contract::{Clock, FrontendId, LocalHash, ModelName, Processed, WorkerId};
 use parking_lot::Mutex;
 use tasks::Tasks;
 use telemetry::{Gauge, Registry, catalog};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::MissedTickBehavior;
 use tonic::Streaming;
 use tracing::{error, info};
@@ -35,6 +36,7 @@ use tracing::{error, info};
 use crate::tls::Tls;
 use crate::wire;
 use neighbour::{FirstTry, Neighbourhood};
+use news::{Listeners, News};
 use sharing::{Announced, EngineKey, EngineLoad, Report, Share, Sharing};
 
 /// How often a frontend tells the others what it has.
@@ -50,6 +52,10 @@ pub trait SharedEngines: Send + Sync + 'static {
     /// What is on every engine now.
     fn loads(&self) -> Vec<EngineLoad>;
     fn apply(&self, share: Share);
+    /// What engines without cache events process for this frontend, from now on.
+    fn processed(&self) -> broadcast::Receiver<Processed>;
+    /// What one has processed for another.
+    fn hear(&self, processed: &Processed);
 }
 
 /// Where the others are.
@@ -63,9 +69,11 @@ pub struct PeersConfig {
 
 /// What all connections share.
 struct Exchange {
+    engines: Arc<dyn SharedEngines>,
     sharing: Mutex<Sharing>,
     /// The latest report.
     latest: watch::Sender<wire::PeerReport>,
+    listeners: Listeners,
     clock: Clock,
     id: FrontendId,
     tls: Option<Tls>,
@@ -82,8 +90,10 @@ pub fn start(
 ) {
     let (clock, registry) = place;
     let exchange = Arc::new(Exchange {
+        engines: Arc::clone(&engines),
         sharing: Mutex::new(Sharing::new(config.id)),
         latest: watch::channel(wire::PeerReport::default()).0,
+        listeners: Listeners::default(),
         clock,
         id: config.id,
         tls: config.tls,
@@ -160,6 +170,7 @@ impl Exchange {
         outgoing: impl Fn(wire::PeerReport) -> T,
         first: &mut Option<FirstTry>,
     ) -> End {
+        let mut news = News::new(&self.listeners);
         let mut latest = self.latest.subscribe();
         latest.mark_changed();
         let mut too_long = std::pin::pin!(tokio::time::sleep(FIRST_REPORT));
@@ -169,28 +180,37 @@ impl Exchange {
                     let Ok(Some(report)) = message else {
                         return End::Closed;
                     };
-                    let report = from_report(report);
-                    if report.frontend == self.id {
+                    if report.frontend == self.id.0 {
                         return End::Ourselves;
                     }
+                    news.heard(FrontendId(report.frontend), || self.engines.processed());
                     self.hear(report);
                     *first = None;
                 }
                 Ok(()) = latest.changed() => {
-                    let report = outgoing(latest.borrow_and_update().clone());
+                    let mut report = latest.borrow_and_update().clone();
                     // One that does not find room is soon followed by a newer one.
-                    let _ = outbound.try_send(report);
+                    if let Ok(room) = outbound.try_reserve() {
+                        report.processed = news.take();
+                        room.send(outgoing(report));
+                    }
                 }
+                () = news.gather(), if news.has_room() => {}
                 () = &mut too_long, if first.is_some() => *first = None,
             }
         }
     }
 
-    fn hear(&self, report: Report) {
+    fn hear(&self, mut report: wire::PeerReport) {
+        let news = std::mem::take(&mut report.processed);
         let now = self.clock.now();
-        let asked = self.sharing.lock().hear(report, now);
+        let asked = self.sharing.lock().hear(from_report(report), now);
         if asked {
             self.announce();
+        }
+        // Slots wait for an answer; blocks do not.
+        for processed in news {
+            self.engines.hear(&from_processed(processed));
         }
     }
 
@@ -198,6 +218,30 @@ impl Exchange {
         let mut sharing = self.sharing.lock();
         let report = to_report(sharing.report());
         self.latest.send_replace(report);
+    }
+}
+
+/// With no more than `most` blocks, from the beginning.
+fn to_processed(processed: &Processed, most: usize) -> wire::Processed {
+    wire::Processed {
+        model: processed.model.as_str().to_owned(),
+        worker: processed.worker.0,
+        block_size: processed.block_size,
+        blocks: processed
+            .blocks
+            .iter()
+            .take(most)
+            .map(|block| block.0)
+            .collect(),
+    }
+}
+
+fn from_processed(processed: wire::Processed) -> Processed {
+    Processed {
+        model: ModelName::new(&processed.model),
+        worker: WorkerId(processed.worker),
+        block_size: processed.block_size,
+        blocks: processed.blocks.into_iter().map(LocalHash).collect(),
     }
 }
 
@@ -223,6 +267,7 @@ fn to_report(report: Report) -> wire::PeerReport {
                 load: Some(wire::to_load(&one.load)),
             })
             .collect(),
+        processed: Vec::new(),
     }
 }
 

@@ -4,17 +4,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{Clock, FrontendId, FrontendLoad, Lease, ModelName, WorkerId};
+use contract::{Clock, FrontendId, FrontendLoad, Lease, LocalHash, ModelName, Processed, WorkerId};
 use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use remote::peers::sharing::{EngineKey, EngineLoad, Share};
-use remote::peers::{PeersConfig, SharedEngines, start};
+use remote::peers::{PeersConfig, REPORT_EVERY, SharedEngines, start};
 use remote::tls::{Tls, TlsFiles};
 use remote::wire::PeerReport;
 use remote::wire::peers_server::{Peers, PeersServer};
 use tasks::Tasks;
 use telemetry::Registry;
 use tokio::net::TcpListener;
+use tokio::sync::broadcast;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
@@ -24,19 +25,33 @@ const SLOTS: u32 = 64;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A router with one engine.
-#[derive(Debug, Default)]
-struct Router(Mutex<Books>);
+#[derive(Debug)]
+struct Router {
+    books: Mutex<Books>,
+    processed: broadcast::Sender<Processed>,
+}
+
+impl Default for Router {
+    fn default() -> Self {
+        Self {
+            books: Mutex::default(),
+            processed: broadcast::channel(16).0,
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 struct Books {
     load: FrontendLoad,
     lease: Lease,
     others: Vec<(FrontendId, FrontendLoad)>,
+    /// What engines have processed for others.
+    heard: Vec<Processed>,
 }
 
 impl SharedEngines for Router {
     fn loads(&self) -> Vec<EngineLoad> {
-        let books = self.0.lock();
+        let books = self.books.lock();
         vec![EngineLoad {
             engine: EngineKey {
                 model: ModelName::new("m"),
@@ -51,9 +66,17 @@ impl SharedEngines for Router {
     }
 
     fn apply(&self, share: Share) {
-        let mut books = self.0.lock();
+        let mut books = self.books.lock();
         books.lease = share.lease;
         books.others = share.others;
+    }
+
+    fn processed(&self) -> broadcast::Receiver<Processed> {
+        self.processed.subscribe()
+    }
+
+    fn hear(&self, processed: &Processed) {
+        self.books.lock().heard.push(processed.clone());
     }
 }
 
@@ -101,16 +124,20 @@ impl Frontend {
     }
 
     fn slots(&self) -> u32 {
-        self.router.0.lock().lease.slots
+        self.router.books.lock().lease.slots
+    }
+
+    fn heard(&self) -> Vec<Processed> {
+        self.router.books.lock().heard.clone()
     }
 
     fn others(&self) -> Vec<u64> {
-        let books = self.router.0.lock();
+        let books = self.router.books.lock();
         books.others.iter().map(|(id, _)| id.0).collect()
     }
 
     fn has(&self, in_flight: u32, waiting: u32) {
-        let mut books = self.router.0.lock();
+        let mut books = self.router.books.lock();
         books.load.in_flight = in_flight;
         books.load.waiting = waiting;
     }
@@ -140,6 +167,51 @@ async fn it_is_enough_if_one_knows_the_other() {
     first.has(30, 40);
     until("need is heard", || first.slots() > SLOTS / 2).await;
     assert!(first.slots() + second.slots() <= SLOTS);
+}
+
+#[tokio::test]
+async fn what_an_engine_has_processed_is_told_once_to_each_of_the_others() {
+    // Each knows the other's address, so that there is a connection in each direction.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let second = Frontend::start(2, &[&address], None).await;
+    let first = Frontend::on(listener, address, 1, &[&second.address], None);
+    until("they know each other", || {
+        (first.others(), second.others()) == (vec![2], vec![1])
+    })
+    .await;
+    until("each tells the other", || {
+        [&first, &second]
+            .iter()
+            .all(|each| each.router.processed.receiver_count() > 0)
+    })
+    .await;
+    tokio::time::sleep(4 * REPORT_EVERY).await;
+    assert_eq!(first.router.processed.receiver_count(), 1);
+    assert_eq!(second.router.processed.receiver_count(), 1);
+    let processed = |blocks: &[u64]| Processed {
+        model: ModelName::new("m"),
+        worker: WorkerId(1),
+        block_size: 32,
+        blocks: blocks.iter().copied().map(LocalHash).collect(),
+    };
+    // A beginning is worth telling, and the end is not worth a message of any size.
+    let long: Vec<u64> = (0..1_000_000).collect();
+    let all = [
+        processed(&[1, 2, 3]),
+        processed(&long[..1 << 16]),
+        processed(&[u64::MAX]),
+    ];
+    for one in [&all[0], &processed(&long), &all[2]] {
+        second.router.processed.send(one.clone()).unwrap();
+    }
+    first.router.processed.send(processed(&[7])).unwrap();
+    until("both have heard", || {
+        first.heard().len() == 3 && second.heard().len() == 1
+    })
+    .await;
+    assert_eq!(first.heard(), all);
+    assert_eq!(second.heard(), [processed(&[7])]);
 }
 
 #[tokio::test]

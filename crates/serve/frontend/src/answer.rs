@@ -199,7 +199,7 @@ impl Answer {
         let mut nvext = json!({});
         if asked.worker_id {
             // One worker does both phases; Dynamo's clients look for either name.
-            let worker = self.worker();
+            let worker = self.worker().map(|worker| worker.0);
             nvext["worker_id"] = json!({ "prefill_worker_id": worker, "decode_worker_id": worker });
         }
         if asked.timing {

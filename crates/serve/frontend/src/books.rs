@@ -23,7 +23,8 @@ pub(crate) struct Books {
 
 /// Tells the router that a worker has begun to answer.
 pub(crate) fn begins(placement: &mut Placement, first: &TokenChunk, now: Moment) {
-    let cached_tokens = first.started.map_or(0, |started| started.cached_tokens);
+    let started = first.started.as_ref();
+    let cached_tokens = started.map_or(0, |started| started.cached_tokens);
     match first.is_whole_answer() {
         true => placement.whole_answer(cached_tokens, now),
         false => placement.first_token(cached_tokens, now),
@@ -56,7 +57,7 @@ impl Books {
         if !begins {
             self.unreported += tokens;
             // Some engines say only at the end what they found cached.
-            if let Some(started) = chunk.started {
+            if let Some(started) = &chunk.started {
                 placement.found_cached(started.cached_tokens);
             }
         }

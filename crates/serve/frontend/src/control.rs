@@ -127,26 +127,39 @@ pub(crate) async fn add_worker(
     Ok((StatusCode::CREATED, Json(card)).into_response())
 }
 
+/// What the workers are to be instead.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Replacement {
+    profile: String,
+}
+
+/// New workers join, and then the old ones finish what they run and leave.
+pub(crate) async fn replace_workers(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, ApiError> {
+    check(&app.access, &headers)?;
+    let Replacement { profile } =
+        serde_json::from_slice(&body).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let (reply, answer) = oneshot::channel();
+    let cards = ask(&app, FleetCommand::Replace { profile, reply }, answer).await?;
+    Ok(Json(json!({ "workers": cards })))
+}
+
 pub(crate) async fn remove_worker(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
     Path(worker): Path<String>,
 ) -> Result<Response, ApiError> {
     check(&app.access, &headers)?;
-    let id = worker.parse().map_err(|_| {
+    let id = worker.parse().map(WorkerId).map_err(|_| {
         let message = format!("`{worker}` is not a worker id; GET /workers lists them.");
         ApiError::bad_request(message).param("id")
     })?;
     let (reply, answer) = oneshot::channel();
-    ask(
-        &app,
-        FleetCommand::Remove {
-            worker: WorkerId(id),
-            reply,
-        },
-        answer,
-    )
-    .await?;
+    ask(&app, FleetCommand::Remove { worker: id, reply }, answer).await?;
     let state = json!({ "worker": id, "state": "draining" });
     Ok((StatusCode::ACCEPTED, Json(state)).into_response())
 }

@@ -197,7 +197,8 @@ impl Drive {
             routing: decision.flatten().as_deref().map(routing::summary),
         });
         let prompt_tokens = self.journey.request().prompt.len() as u32;
-        self.common.record.prompt(prompt_tokens, leg.first.started);
+        let started = leg.first.started.as_deref();
+        self.common.record.prompt(prompt_tokens, started);
         self.books.recorded = self.journey.recorded(self.common.record.arrived);
         self.journey.begun();
         self.watch.heard();

@@ -2,8 +2,7 @@
 //!
 //! The only place with HTTP status codes for failures. Every error leaves as the OpenAI
 //! error object, with a message a person can act on and, where there is one, the name of the
-//! offending field. Causes that are the operator's business are logged here, once, and not
-//! sent.
+//! offending field. Causes that are the operator's business are logged here, not sent.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -369,6 +368,7 @@ impl From<FleetError> for ApiError {
     fn from(error: FleetError) -> Self {
         let status = match error {
             FleetError::UnknownWorker => StatusCode::NOT_FOUND,
+            FleetError::Profile { .. } => StatusCode::BAD_REQUEST,
             FleetError::Full { .. } => StatusCode::CONFLICT,
             FleetError::Start { .. } => StatusCode::INSUFFICIENT_STORAGE,
         };

@@ -11,9 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use contract::{
-    Abilities, FeedMessage, ForwardPath, FrontendId, FrontendLoad, Lease, WorkerCard, WorkerId,
-};
+use contract::{FeedMessage, FrontendId, FrontendLoad, Lease, WorkerId};
 use parking_lot::RwLock;
 use router::{Observed, Router, WorkerLoad};
 use tasks::Tasks;
@@ -21,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use transport::{Change, Changes, Delivery, Feed, Forwarder, Member, WorkerLink};
 
+use crate::contacts::{Contact, Contacts, Served};
 use crate::metrics::FrontendMetrics;
 
 /// A worker that does not deliver a snapshot after this many attempts counts as lost.
@@ -29,57 +28,11 @@ const SNAPSHOT_PAUSE: Duration = Duration::from_secs(1);
 /// How often this frontend's load is reported to the workers, if it has changed.
 const TELL_EVERY: Duration = Duration::from_millis(50);
 
-#[derive(Debug)]
-struct Contact {
-    link: Arc<dyn WorkerLink>,
-    /// It has announced that it is leaving.
-    draining: bool,
-    served: Served,
-    max_context_tokens: u32,
-    adapters: Vec<String>,
-    /// Of its engine's own server, for proxies.
-    address: Option<SocketAddr>,
-    /// It knows nothing of frontends, which divide its slots themselves.
-    shared: bool,
-}
-
-/// What requests may be sent to a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Served {
-    /// By token ids.
-    pub(crate) abilities: Abilities,
-    /// Endpoints of the engine's own server, a bit for each.
-    forwards: u16,
-}
-
-impl Served {
-    fn of(card: &WorkerCard) -> Self {
-        let bit = |path: &ForwardPath| 1 << *path as u16;
-        Self {
-            abilities: card.abilities,
-            forwards: card.forwards.iter().map(bit).fold(0, |all, one| all | one),
-        }
-    }
-
-    /// What both can do.
-    fn and(self, other: Self) -> Self {
-        Self {
-            abilities: self.abilities.and(other.abilities),
-            forwards: self.forwards & other.forwards,
-        }
-    }
-
-    /// Whether requests for that endpoint can be sent to the engine's own server.
-    pub(crate) fn forwards(self, path: ForwardPath) -> bool {
-        self.forwards & (1 << path as u16) != 0
-    }
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct Fleet {
     router: Router,
     metrics: Arc<FrontendMetrics>,
-    contacts: Arc<RwLock<HashMap<WorkerId, Contact>>>,
+    contacts: Arc<RwLock<Contacts>>,
     simulated: Arc<AtomicBool>,
     id: FrontendId,
     /// Whether other frontends use workers that do not divide their slots.
@@ -104,10 +57,14 @@ impl Fleet {
     }
 
     pub(crate) fn link(&self, worker: WorkerId) -> Option<Arc<dyn WorkerLink>> {
-        self.contacts
-            .read()
-            .get(&worker)
-            .map(|contact| Arc::clone(&contact.link))
+        self.reach(worker).map(|(link, _)| link)
+    }
+
+    /// The way to a worker, and its longest prompt plus answer.
+    pub(crate) fn reach(&self, worker: WorkerId) -> Option<(Arc<dyn WorkerLink>, u32)> {
+        let contacts = self.contacts.read();
+        let contact = contacts.get(worker)?;
+        Some((Arc::clone(&contact.link), contact.max_context_tokens))
     }
 
     /// Whether any worker that is, or was, here is a simulation.
@@ -117,13 +74,7 @@ impl Fleet {
 
     /// What every worker serves, whichever a request goes to.
     pub(crate) fn served(&self) -> Served {
-        let everything = Served {
-            abilities: Abilities::ALL,
-            forwards: u16::MAX,
-        };
-        let contacts = self.contacts.read();
-        let served = contacts.values().map(|contact| contact.served);
-        served.fold(everything, Served::and)
+        self.contacts.read().offer().served
     }
 
     /// The workers to which a proxy can send requests itself.
@@ -131,14 +82,14 @@ impl Fleet {
         let contacts = self.contacts.read();
         let known = contacts
             .iter()
-            .filter_map(|(worker, contact)| Some((*worker, contact.address?)));
+            .filter_map(|(worker, contact)| Some((worker, contact.address?)));
         known.collect()
     }
 
     /// Whether any worker has loaded this adapter.
     pub(crate) fn has_adapter(&self, name: &str) -> bool {
         let contacts = self.contacts.read();
-        let mut loaded = contacts.values().flat_map(|contact| &contact.adapters);
+        let mut loaded = contacts.iter().flat_map(|(_, contact)| &contact.adapters);
         loaded.any(|adapter| adapter == name)
     }
 
@@ -147,36 +98,32 @@ impl Fleet {
         let contacts = self.contacts.read();
         let has = |contact: &Contact| contact.adapters.iter().any(|one| one == name);
         if !contacts
-            .values()
-            .any(|contact| has(contact) && !contact.draining)
+            .iter()
+            .any(|(_, contact)| has(contact) && !contact.draining)
         {
             return Vec::new();
         }
         let lacking = contacts.iter().filter(|(_, contact)| !has(contact));
-        lacking.map(|(worker, _)| *worker).collect()
+        lacking.map(|(worker, _)| worker).collect()
     }
 
     /// The workers whose context is shorter than so many tokens.
     pub(crate) fn with_shorter_context(&self, tokens: u32) -> Vec<WorkerId> {
         let contacts = self.contacts.read();
+        let enough = |(shortest, _)| tokens <= shortest;
+        if contacts.offer().contexts.is_none_or(enough) {
+            return Vec::new();
+        }
         let shorter = contacts
             .iter()
             .filter(|(_, contact)| contact.max_context_tokens < tokens);
-        shorter.map(|(worker, _)| *worker).collect()
-    }
-
-    /// A worker's longest prompt plus answer.
-    pub(crate) fn context_of(&self, worker: WorkerId) -> Option<u32> {
-        let contacts = self.contacts.read();
-        let contact = contacts.get(&worker);
-        contact.map(|contact| contact.max_context_tokens)
+        shorter.map(|(worker, _)| worker).collect()
     }
 
     /// The longest context of any worker; `None` without workers.
     pub(crate) fn longest_context(&self) -> Option<u32> {
-        let contacts = self.contacts.read();
-        let contexts = contacts.values().map(|contact| contact.max_context_tokens);
-        contexts.max()
+        let contexts = self.contacts.read().offer().contexts;
+        contexts.map(|(_, longest)| longest)
     }
 
     /// All links in the order of their workers' ids.
@@ -184,7 +131,7 @@ impl Fleet {
         let contacts = self.contacts.read();
         let links = contacts
             .iter()
-            .map(|(id, contact)| (*id, Arc::clone(&contact.link)));
+            .map(|(id, contact)| (id, Arc::clone(&contact.link)));
         let mut links: Vec<_> = links.collect();
         links.sort_by_key(|(id, _)| *id);
         links
@@ -194,7 +141,7 @@ impl Fleet {
     pub(crate) fn shared_engines(&self) -> Vec<WorkerLoad> {
         let mut loads = self.router.loads();
         let contacts = self.contacts.read();
-        let shared = |worker| contacts.get(&worker).is_some_and(|contact| contact.shared);
+        let shared = |worker| contacts.get(worker).is_some_and(|contact| contact.shared);
         loads.retain(|one| shared(one.worker));
         loads
     }
@@ -218,7 +165,7 @@ impl Fleet {
                 Change::Draining(worker) => self.draining(worker),
                 Change::Left(worker) => {
                     info!(%worker, "worker left");
-                    self.contacts.write().remove(&worker);
+                    self.contacts.write().remove(worker);
                     self.router.leave(worker);
                 }
             }
@@ -227,9 +174,7 @@ impl Fleet {
 
     fn draining(&self, worker: WorkerId) {
         info!(%worker, "worker is draining");
-        if let Some(contact) = self.contacts.write().get_mut(&worker) {
-            contact.draining = true;
-        }
+        self.contacts.write().drain(worker);
         self.router.drain(worker);
     }
 
@@ -377,7 +322,7 @@ impl Pump {
     /// go. A successor under the same id has another link and is left alone.
     fn lost(&self) {
         let mut contacts = self.fleet.contacts.write();
-        let Some(contact) = contacts.get(&self.worker) else {
+        let Some(contact) = contacts.get(self.worker) else {
             return;
         };
         if !Arc::ptr_eq(&contact.link, &self.link) {
@@ -387,7 +332,7 @@ impl Pump {
         if !said_so {
             warn!(worker = %self.worker, "worker lost");
         }
-        contacts.remove(&self.worker);
+        contacts.remove(self.worker);
         if said_so {
             self.fleet.router.leave(self.worker);
         } else {
@@ -399,7 +344,7 @@ impl Pump {
 #[cfg(test)]
 mod tests {
     use contract::{
-        BlockFormat, Clock, GenerateRequest, GpuSpec, KvSnapshot, LinkError, ModelName,
+        Abilities, BlockFormat, Clock, GenerateRequest, GpuSpec, KvSnapshot, LinkError, ModelName,
         TokenStream, WorkerCard,
     };
     use router::{Condition, RouterConfig};

@@ -8,6 +8,11 @@ pub enum FleetCommand {
     Add {
         reply: oneshot::Sender<Result<WorkerCard, FleetError>>,
     },
+    /// As many workers of another kind take the place of all that are here.
+    Replace {
+        profile: String,
+        reply: oneshot::Sender<Result<Vec<WorkerCard>, FleetError>>,
+    },
     Remove {
         worker: WorkerId,
         reply: oneshot::Sender<Result<(), FleetError>>,
@@ -18,6 +23,8 @@ pub enum FleetCommand {
 pub enum FleetError {
     #[error("there is no such worker")]
     UnknownWorker,
+    #[error("{detail}")]
+    Profile { detail: String },
     #[error("the worker cannot be started: {detail}")]
     Start { detail: String },
     #[error("the limit of {most} workers is reached; see --max-workers")]

@@ -264,15 +264,13 @@ impl Journey {
             .collect()
     }
 
-    /// The request as a worker gets it: one that leaves the answer's length open never asks for
-    /// more than the worker's context has room for.
-    fn request_for(&self, worker: WorkerId) -> GenerateRequest {
+    /// The request as a worker with this context gets it: one that leaves the answer's length open
+    /// never asks for more than there is room for.
+    fn request_within(&self, context_tokens: u32) -> GenerateRequest {
         let mut request = self.request.clone();
-        if let Some(context) = self.dispatch.fleet.context_of(worker) {
-            let prompt = u32::try_from(request.prompt.len()).unwrap_or(u32::MAX);
-            let room = context.saturating_sub(prompt).max(1);
-            request.limits.max_tokens = request.limits.max_tokens.min(room);
-        }
+        let prompt = u32::try_from(request.prompt.len()).unwrap_or(u32::MAX);
+        let room = context_tokens.saturating_sub(prompt).max(1);
+        request.limits.max_tokens = request.limits.max_tokens.min(room);
         request
     }
 
@@ -326,7 +324,7 @@ impl Journey {
                 return Err(error);
             }
         };
-        traced::started(&mut exchange, first.started);
+        traced::started(&mut exchange, first.started.as_deref());
         traced::moved(&mut self.moving, placement.worker());
         self.moving = Traced::default();
         books::begins(&mut placement, &first, self.dispatch.clock.now());
@@ -351,12 +349,12 @@ impl Journey {
             ..
         } = &*self.dispatch;
         let worker = placement.worker();
-        let link = fleet.link(worker).ok_or(LinkError::Lost { worker })?;
+        let (link, context) = fleet.reach(worker).ok_or(LinkError::Lost { worker })?;
         let began = clock.now();
         let sending = exchange.stage(traced::DISPATCH);
         let started = async {
             let stream = match &self.forward {
-                None => link.generate(self.request_for(worker)).await?,
+                None => link.generate(self.request_within(context)).await?,
                 Some(forward) => {
                     let forwarder = link.forwarder().ok_or_else(|| LinkError::Refused {
                         worker,

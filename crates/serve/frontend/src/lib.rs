@@ -44,6 +44,7 @@ mod asked;
 mod books;
 mod caller;
 mod collect;
+mod contacts;
 mod control;
 mod dispatch;
 mod drive;

@@ -300,7 +300,7 @@ impl RequestRecord {
     }
 
     /// Records what the engine reported when it began one of the request's answers.
-    pub(crate) fn prompt(&self, prompt_tokens: u32, started: Option<Started>) {
+    pub(crate) fn prompt(&self, prompt_tokens: u32, started: Option<&Started>) {
         self.metrics.input_tokens.observe(f64::from(prompt_tokens));
         let cached_tokens = started.map_or(0, |started| started.cached_tokens);
         self.metrics.cached_tokens.observe(f64::from(cached_tokens));

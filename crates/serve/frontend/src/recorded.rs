@@ -62,7 +62,7 @@ impl Recorded {
         let Some(answered) = &mut self.0 else { return };
         answered.last = now;
         answered.tokens = answered.tokens.saturating_add(chunk.count());
-        if let Some(started) = chunk.started {
+        if let Some(started) = &chunk.started {
             answered.cached = Some(started.cached_tokens);
         }
         // When the tokens of a whole answer came is not known.

@@ -172,7 +172,7 @@ fn join(chunk: &mut TokenChunk, later: TokenChunk) {
     } = later;
     chunk.tokens.extend(tokens);
     chunk.logprobs.extend(logprobs);
-    chunk.started = started.or(chunk.started);
+    chunk.started = started.or(chunk.started.take());
     chunk.finish = finish;
     chunk.speculation = speculation.or(chunk.speculation);
     chunk.written = match (chunk.written.take(), written) {
@@ -277,9 +277,9 @@ impl Reply {
     fn record_chunk(&mut self, chunk: &TokenChunk) {
         self.output_tokens += chunk.count();
         self.speculation.add(chunk.speculation.unwrap_or_default());
-        if let Some(started) = chunk.started {
+        if let Some(started) = chunk.started.as_deref() {
             self.cached_tokens = started.cached_tokens;
-            self.started.get_or_insert(started);
+            self.started.get_or_insert(*started);
         }
     }
 }

@@ -7,7 +7,7 @@ use router::{Candidate, Decision};
 /// Only made for a request that asks for it: it copies the candidates' figures.
 pub(crate) fn summary(decision: &Decision) -> Routing {
     let row = |candidate: &Candidate| RoutingCandidate {
-        worker: candidate.worker.0,
+        worker: candidate.worker.to_string(),
         overlap_blocks: candidate.overlap_blocks,
         in_flight: candidate.in_flight,
         cost: candidate.cost,
@@ -20,12 +20,12 @@ pub(crate) fn summary(decision: &Decision) -> Routing {
         blocks: decision.blocks,
         queued_ms: decision.queued_ms,
         predicted_ttft_ms: decision.predicted_ttft_ms,
-        candidates: cheapest(rows, decision.winner.0),
+        candidates: cheapest(rows, &decision.winner.to_string()),
     }
 }
 
 /// The cheapest first. Those without a cost are equal, and of equals the chosen one is first.
-fn cheapest(mut rows: Vec<RoutingCandidate>, chosen: u64) -> Vec<RoutingCandidate> {
+fn cheapest(mut rows: Vec<RoutingCandidate>, chosen: &str) -> Vec<RoutingCandidate> {
     rows.sort_by(|left, right| {
         let cost = |one: &RoutingCandidate| one.cost.unwrap_or(f64::INFINITY);
         let other = |one: &RoutingCandidate| one.worker != chosen;
@@ -45,18 +45,18 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(costs: &[Option<f64>], chosen: u64, expected: &[u64]) {
-        let row = |(worker, &cost)| RoutingCandidate {
-            worker,
+    fn check(costs: &[Option<f64>], chosen: u32, expected: &[u32]) {
+        let row = |(worker, &cost): (u32, &Option<f64>)| RoutingCandidate {
+            worker: worker.to_string(),
             overlap_blocks: 0,
             in_flight: 0,
             cost,
             ttft_ms: None,
         };
-        let rows = (0..).zip(costs).map(row).collect();
-        let workers: Vec<u64> = cheapest(rows, chosen)
+        let rows = (0_u32..).zip(costs).map(row).collect();
+        let workers: Vec<u32> = cheapest(rows, &chosen.to_string())
             .iter()
-            .map(|row| row.worker)
+            .map(|row| row.worker.parse().unwrap())
             .collect();
         assert_eq!(workers, expected);
     }
@@ -69,7 +69,7 @@ mod tests {
         check(&[None, None, None], 2, &[2, 0, 1]);
         check(&[Some(f64::INFINITY), Some(5.0)], 1, &[1, 0]);
         let costs: Vec<_> = (0..30_u32).map(|cost| Some(f64::from(cost))).collect();
-        let mut expected: Vec<u64> = (0..16).collect();
+        let mut expected: Vec<u32> = (0..16).collect();
         check(&costs, 3, &expected);
         expected[15] = 29;
         check(&costs, 29, &expected);

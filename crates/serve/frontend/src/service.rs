@@ -75,7 +75,10 @@ fn control_routes(app: &Arc<App>) -> Router<Arc<App>> {
         .route("/ready", get(health))
         .route("/metrics", get(metrics))
         .route("/router", put(control::set_router))
-        .route("/workers", post(control::add_worker))
+        .route(
+            "/workers",
+            post(control::add_worker).put(control::replace_workers),
+        )
         .route("/workers/{id}", delete(control::remove_worker))
         .route("/reset_prefix_cache", post(control::reset_prefix_cache))
 }

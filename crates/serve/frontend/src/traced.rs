@@ -231,7 +231,7 @@ pub(crate) fn exchange(trace: &RequestTrace, worker: WorkerId) -> Stage {
 }
 
 /// What an engine says of itself with its first token.
-pub(crate) fn started(stage: &mut Stage, started: Option<Started>) {
+pub(crate) fn started(stage: &mut Stage, started: Option<&Started>) {
     let Some(started) = started else { return };
     stage.describe(|attributes| {
         let milliseconds = |time: std::time::Duration| time.as_secs_f64() * 1e3;

@@ -200,15 +200,21 @@ fn control_paths() -> Value {
     set_router["responses"]["200"] = json_answer("In force now", "Router");
     let mut list_workers = operation("listWorkers", "The workers, their load and cache", &[]);
     list_workers["responses"]["200"] = json_answer("The workers", "WorkerList");
-    let mut add_worker = operation("addWorker", "Adds a worker while serving", &[400, 401, 409]);
-    add_worker["requestBody"] = body("WorkerRequest");
+    let mut add_worker = operation("addWorker", "Adds a worker while serving", &[401, 409]);
     add_worker["responses"]["201"] = json_answer("The new worker", "Worker");
+    let mut replace_workers = operation(
+        "replaceWorkers",
+        "Puts as many simulated workers of another profile in the place of all",
+        &[400, 401, 409, 501, 507],
+    );
+    replace_workers["requestBody"] = body("WorkerRequest");
+    replace_workers["responses"]["200"] = json_answer("The new workers", "NewWorkers");
     let mut remove_worker = operation(
         "removeWorker",
         "Drains a worker and removes it",
         &[401, 404],
     );
-    remove_worker["parameters"] = json!([path_parameter("id", "integer")]);
+    remove_worker["parameters"] = json!([path_parameter("id", "string")]);
     remove_worker["responses"]["202"] = json_answer("It drains", "Worker");
     let mut decisions = operation(
         "listDecisions",
@@ -238,7 +244,7 @@ fn control_paths() -> Value {
     json!({
         "/reset_prefix_cache": { "post": reset },
         "/router": { "get": show_router, "put": set_router },
-        "/workers": { "get": list_workers, "post": add_worker },
+        "/workers": { "get": list_workers, "post": add_worker, "put": replace_workers },
         "/workers/{id}": { "delete": remove_worker },
         "/decisions": { "get": decisions },
     })

@@ -150,10 +150,13 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    pub(crate) fn variables(&self, written: Written<'_>) -> impl Iterator<Item = (String, Value)> {
+    pub(crate) fn variables(
+        &self,
+        written: Written<'_>,
+    ) -> impl Iterator<Item = (Cow<'_, str>, Value)> {
         self.variables
             .iter()
-            .map(move |(name, value)| (name.clone(), json_value(value, written)))
+            .map(move |(name, value)| (Cow::Borrowed(&**name), json_value(value, written)))
     }
 }
 

@@ -129,6 +129,8 @@ pub struct Preprocessor {
     parse_specials_in_content: bool,
     manner: Manner,
     renders_tools: bool,
+    /// Whether the template has a variable for how much the model thinks.
+    controls_reasoning: bool,
     grammars: Grammars,
     /// Special tokens that mark calls and reasoning.
     kept: Kept,
@@ -203,6 +205,8 @@ impl Preprocessor {
         Self {
             kept: kept.collect(),
             renders_tools: template.renders_tools(),
+            controls_reasoning: source.contains("reasoning_effort")
+                || source.contains("enable_thinking"),
             grammars: Grammars::default(),
             manner,
             message_tokens: message_tokens(&tokenizer, &template),
@@ -309,11 +313,9 @@ impl Preprocessor {
                            server with --tool-call-parser)";
             return unsupported("tools", message);
         }
-        let source = self.template.source();
-        let thinks = source.contains("reasoning_effort") || source.contains("enable_thinking");
         if let Some(effort) = request.reasoning_effort
             && effort != ReasoningEffort::None
-            && !thinks
+            && !self.controls_reasoning
         {
             let message = "this model's chat template has no control of reasoning";
             return unsupported("reasoning_effort", message);

@@ -14,6 +14,7 @@ mod json;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::time::SystemTime;
 
 use minijinja::{Environment, Error, ErrorKind, Value};
@@ -34,11 +35,13 @@ pub const EMBEDDED: &str = "\
 A call is the whole answer: {\"name\": the function, \"parameters\": its arguments}<|eot_id|>
 {%- endif -%}
 {%- for message in messages -%}
-<|start_header_id|>{{ {'developer': 'system', 'tool': 'ipython'}.get(message.role, message.role) -}}
+<|start_header_id|>{{ 'system' if message.role == 'developer' else 'ipython' if message.role == 'tool' else message.role -}}
 <|end_header_id|>{{ '\\n\\n' }}{{ message.content | trim }}
-{%- for call in message.tool_calls or [] -%}
+{%- if message.tool_calls -%}
+{%- for call in message.tool_calls -%}
 {{ '; ' if not loop.first }}{\"name\": {{ call.function.name | tojson }}, \"parameters\": {{ call.function.arguments | tojson }}}
 {%- endfor -%}
+{%- endif -%}
 <|eot_id|>
 {%- endfor -%}
 {%- if add_generation_prompt -%}
@@ -127,7 +130,7 @@ impl ChatTemplate {
             ("tools", conversation.tool_values(written)),
             ("date_string", Value::from(date)),
         ];
-        let fixed = fixed.map(|(name, value)| (name.to_owned(), value));
+        let fixed = fixed.map(|(name, value)| (Cow::Borrowed(name), value));
         let variables = fixed.into_iter().chain(conversation.variables(written));
         let variables: Value = variables.collect();
         template

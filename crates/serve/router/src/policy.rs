@@ -213,11 +213,16 @@ impl Candidate {
         if self.total_blocks == 0 {
             return 0.0;
         }
-        let tokens = |blocks: u32| blocks as f32 * request.block_size as f32;
+        let tokens = |blocks: i64| blocks as f32 * request.block_size as f32;
         let answer = self.outlook.output_tokens;
-        let running = tokens(self.decode_blocks) + self.in_flight as f32 * answer;
-        let own = tokens(self.new_blocks) + answer;
-        (running + own - tokens(self.total_blocks)).clamp(0.0, own)
+        let prompts = i64::from(self.decode_blocks) + i64::from(self.new_blocks);
+        let left = tokens(i64::from(self.total_blocks) - prompts);
+        let beyond = (self.in_flight as f32 + 1.0) * answer - left;
+        // Of nearly every worker.
+        if beyond <= 0.0 {
+            return 0.0;
+        }
+        beyond.min(tokens(i64::from(self.new_blocks)) + answer)
     }
 
     /// Seconds from having a slot to the first token.

@@ -2,15 +2,15 @@
  * Requests on their way, one dot each. A pool of circles is moved by hand in animation frames:
  * thirty renderings a second for some circles would be a waste. Boxes that a dot reaches light up for a moment.
  */
-import { useEffect, useRef } from "react";
+import { useEffect, useRef } from "preact/compat";
 import { AT_ROUTER, dotAt, FLIGHT_MS, type Layout } from "../../lib/drawing";
 import type { Flight } from "../../lib/flow";
-import { workerColour } from "../../lib/mode";
+import { workerColour } from "../../lib/workers";
 
 const POOL = 48;
-type Moving = { worker: number; startMs: number; /** Of its way, when last drawn. */ before: number };
+type Moving = { worker: string; startMs: number; /** Of its way, when last drawn. */ before: number };
 
-type Props = { layout: Layout; flights: Flight[]; /** Which box a worker's requests go to. */ boxOf(worker: number): number };
+type Props = { layout: Layout; flights: Flight[]; /** Which box a worker's requests go to. */ boxOf(worker: string): number };
 
 export function Dots({ layout, flights, boxOf }: Props) {
   const group = useRef<SVGGElement>(null);
@@ -40,14 +40,14 @@ export function Dots({ layout, flights, boxOf }: Props) {
 }
 
 function lightUp(group: SVGGElement | null, dot: Moving, progress: number) {
-  for (const [name, at] of [["router", AT_ROUTER], [String(dot.worker), 1]] as const) {
+  for (const [name, at] of [["router", AT_ROUTER], [dot.worker, 1]] as const) {
     if (dot.before >= at || progress < at) continue;
     group?.ownerSVGElement?.querySelector(`[data-pulse="${name}"]`)?.animate([{ opacity: 0.2 }, { opacity: 0 }], { duration: 700, easing: "ease-out" });
   }
   dot.before = progress;
 }
 
-function place(circle: Element | undefined, dot: Moving | undefined, nowMs: number, drawn: { layout: Layout; boxOf(worker: number): number }) {
+function place(circle: Element | undefined, dot: Moving | undefined, nowMs: number, drawn: { layout: Layout; boxOf(worker: string): number }) {
   if (!circle) return;
   const at = dot ? dotAt(drawn.layout, drawn.boxOf(dot.worker), (nowMs - dot.startMs) / FLIGHT_MS) : null;
   circle.setAttribute("visibility", at ? "visible" : "hidden");

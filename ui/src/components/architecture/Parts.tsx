@@ -1,10 +1,10 @@
 /** Boxes of the architecture drawing and what stands in them. */
-import type { ReactNode } from "react";
+import type { ReactNode } from "preact/compat";
 import type { WorkerState } from "../../api/types";
 import type { Box } from "../../lib/drawing";
 import { number, percent } from "../../lib/format";
-import { workerColour } from "../../lib/mode";
 import { type Placed, partWords } from "../../lib/parts";
+import { fullName, workerColour, workerName } from "../../lib/workers";
 
 type Line = { label: string; value: string };
 type PartProps = { box: Box; title: string; lines: Line[]; /** Its name for those who let it light up. */ pulse?: string; colour?: string; children?: ReactNode };
@@ -77,11 +77,12 @@ export function WorkerPart({ box, worker, rate }: { box: Box; worker: WorkerStat
   const columns = [0, 0.3, 0.71].map((share) => PAD + share * inner);
   return (
     <g transform={`translate(${box.x} ${box.y})`}>
+      <title>{fullName(worker.id) ?? worker.name}</title>
       <rect className="box" width={box.w} height={box.h} rx="12" style={{ stroke: colour }} />
       <rect data-pulse={worker.id} className="pulse" width={box.w} height={box.h} rx="12" style={{ stroke: colour, fill: colour }} />
       <circle cx={PAD + 5} cy={small ? 16 : 21} r="5" style={{ fill: colour }} />
       <text className="title" x={PAD + 17} y={small ? 21 : 26}>
-        worker {worker.id}
+        {workerName(worker.id)}
         {worker.draining && " · leaving"}
       </text>
       <text className="figure" x={box.w - PAD} y={small ? 21 : 26} textAnchor="end">

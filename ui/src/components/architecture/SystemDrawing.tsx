@@ -5,6 +5,7 @@ import { DASH, number } from "../../lib/format";
 import { REDUCED_MOTION, useMedia } from "../../lib/media";
 import { looksAtCaches, modeName } from "../../lib/mode";
 import { hasMetrics, narrowShelf, partOf, partWords, wideShelf } from "../../lib/parts";
+import { workerName } from "../../lib/workers";
 import { Dots } from "./Dots";
 import { Part, ShelfPart, WorkerPart } from "./Parts";
 import { useFlow } from "./useFlow";
@@ -17,10 +18,10 @@ export function SystemDrawing({ state }: { state: State }) {
   const { shown, more } = workerBoxes(state.workers.length);
   const layout = (isNarrow ? narrow : wide)(shown + (more > 0 ? 1 : 0));
   const positions = new Map(state.workers.map((worker, index) => [worker.id, Math.min(index, shown + (more > 0 ? 0 : -1))]));
-  const boxOf = (worker: number) => positions.get(worker) ?? -1;
+  const boxOf = (worker: string) => positions.get(worker) ?? -1;
   const total = flow.rates && [...flow.rates.values()].reduce((sum, rate) => sum + rate, 0);
   const rest = state.workers.slice(shown);
-  const rateOf = (worker: number) => flow.rates && (flow.rates.get(worker) ?? 0);
+  const rateOf = (worker: string) => flow.rates && (flow.rates.get(worker) ?? 0);
   const busy = (state.requests.in_flight ?? 0) > 0;
   const { load, router } = state;
   const { parts } = state;
@@ -90,7 +91,7 @@ export function SystemDrawing({ state }: { state: State }) {
       >
         {!isNarrow && (
           <text className="events-label" x="206" y={layout.router.h - 14} textAnchor="end">
-            ← KV events{events && `, ${events.name}`}
+            ← KV events{events && `, ${events.name.split(",")[0]}`}
           </text>
         )}
       </Part>
@@ -143,7 +144,7 @@ function lastLines(decision: Decision | null) {
   if (!decision) return [];
   const held = decision.candidates.find((candidate) => candidate.worker === decision.winner)?.overlap_blocks;
   return [
-    { label: "the last went to", value: `worker ${decision.winner}` },
+    { label: "the last went to", value: workerName(decision.winner) },
     { label: "blocks there", value: `${number(held)} of ${number(decision.blocks)}` },
   ];
 }
@@ -154,7 +155,7 @@ function metricsLines({ gpu }: State, isNarrow: boolean) {
 }
 
 function summary(state: State, total: number | null): string {
-  const workers = state.workers.map((worker) => `worker ${worker.id}: ${worker.in_flight} of ${worker.slots} in flight`).join(", ");
+  const workers = state.workers.map((worker) => `${workerName(worker.id)}: ${worker.in_flight} of ${worker.slots} in flight`).join(", ");
   return `The system as it runs. ${number(state.load?.conversations.active)} conversations, ${number(total, 1)} decisions per second, router mode ${modeName(state.router.mode)}, ${number(state.requests.queued)} waiting. ${workers}.`;
 }
 

@@ -1,10 +1,10 @@
 /** Looks at the latest decisions every second: what to send off, and each worker's rate. */
-import { useEffect, useState } from "react";
+import { useEffect, useState } from "preact/compat";
 import { api } from "../../api/client";
 import { emptyLog, type Flight, type Log, LOOK_MS, look, MOST_FLIGHTS, rates } from "../../lib/flow";
 import { usePoll } from "../../lib/poll";
 
-export type Flow = { flights: Flight[]; newest: number | null; rates: Map<number, number> | null };
+export type Flow = { flights: Flight[]; newest: number | null; rates: Map<string, number> | null };
 
 export function useFlow(): Flow {
   const { value } = usePoll((signal) => api.decisions(MOST_FLIGHTS, signal), "flow", LOOK_MS);

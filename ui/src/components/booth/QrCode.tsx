@@ -1,5 +1,5 @@
 /** An address as a QR code: dark on white in both themes, with the quiet zone that readers need. */
-import { useMemo } from "react";
+import { useMemo } from "preact/compat";
 import { qrCode } from "../../lib/qr/qr";
 
 const QUIET = 4;

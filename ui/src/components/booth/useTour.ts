@@ -1,5 +1,5 @@
 /** Turns the pages of booth mode, by time, by key or along the story. */
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "preact/compat";
 import { api } from "../../api/client";
 import { useFeed } from "../../api/live";
 import { advance, begin, canWalk, caption, type Effect, stop, type Walk } from "../../lib/attract";

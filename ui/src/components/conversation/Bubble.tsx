@@ -1,5 +1,5 @@
 /** What user or assistant said. Long messages are folded to some lines. */
-import { useId, useState } from "react";
+import { useId, useState } from "preact/compat";
 import { number } from "../../lib/format";
 import { FOLD_ABOVE_CHARACTERS, passages, splitMark } from "../../lib/words";
 import "./Bubble.css";

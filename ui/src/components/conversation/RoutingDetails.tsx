@@ -3,12 +3,11 @@ import type { Routing } from "../../api/types";
 import { DASH, ms, number } from "../../lib/format";
 import { modeName } from "../../lib/mode";
 import { plainReason } from "../../lib/reason";
-import { workerNumber } from "../../lib/timeline";
 import { Scroll } from "../Scroll";
 import { WorkerName } from "../WorkerName";
 
 export function RoutingDetails({ routing, worker }: { routing: Routing; worker: string | undefined }) {
-  const chosen = workerNumber(worker);
+  const chosen = worker ?? null;
   return (
     <details className="routing">
       <summary>

@@ -1,8 +1,8 @@
 /** Time to first token of every turn as bars: whether later turns were faster is seen at a glance. */
 import type { Turn } from "../../api/types";
 import { ms, percent } from "../../lib/format";
-import { workerColour } from "../../lib/mode";
-import { cachedShare, workerNumber } from "../../lib/timeline";
+import { cachedShare } from "../../lib/timeline";
+import { workerColour } from "../../lib/workers";
 import { WorkerName } from "../WorkerName";
 import "./TtftStrip.css";
 
@@ -27,7 +27,6 @@ export function TtftStrip({ turns, planned }: { turns: Turn[]; planned: number }
 
 function Row({ number, turn, longest }: { number: number; turn: Turn | null; longest: number }) {
   const record = turn?.answered ?? null;
-  const worker = workerNumber(record?.worker);
   return (
     <li>
       <span className="turn">Turn {number}</span>
@@ -35,7 +34,7 @@ function Row({ number, turn, longest }: { number: number; turn: Turn | null; lon
         {record?.ttft_ms !== undefined && (
           <span
             className="bar"
-            style={{ width: `${(100 * record.ttft_ms) / longest}%`, background: worker === null ? "var(--muted)" : workerColour(worker) }}
+            style={{ width: `${(100 * record.ttft_ms) / longest}%`, background: record.worker === undefined ? "var(--muted)" : workerColour(record.worker) }}
           />
         )}
       </span>

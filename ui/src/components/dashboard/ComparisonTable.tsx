@@ -1,7 +1,10 @@
-/** Live figures of the last minute beside the baseline's for round robin. */
-import { rrOf, type Scene } from "../../lib/comparable";
+/** Three layers: live figures of the last minute, and the baseline's at this load for KV-aware routing and for round robin. */
+import { cellOf, KV } from "../../lib/baseline";
+import { matchOf, rrOf, type Scene } from "../../lib/comparable";
 import { measuredUnder } from "../../lib/disturbance";
 import { DASH, ms, number, seconds } from "../../lib/format";
+import { contender } from "../../lib/headline";
+import { modeName } from "../../lib/mode";
 import { FIXED, type Judged, judged, judgedThroughput, type Latency, LIVE, liveStanding } from "../../lib/verdict";
 import type { Slos } from "../../api/types";
 import { Held } from "./Held";
@@ -24,15 +27,19 @@ const ROWS: readonly Row[] = [
 export function ComparisonTable({ scene }: { scene: Scene }) {
   const under = measuredUnder(scene.state, scene.points);
   const fixed = scene.baseline ? (scene.baseline.simulated ? "simulated before" : "measured before") : "baseline";
+  const mode = contender(scene);
+  const swept = mode === KV ? "KV" : modeName(mode);
   return (
-    <div className="scroll" tabIndex={0} role="region" aria-label="Live figures and round robin">
+    <div className="scroll" tabIndex={0} role="region" aria-label="Live figures beside the baseline's">
       <table className="comparison">
         <thead>
           <tr>
             <th scope="col">Last minute</th>
             <th scope="col" className="number">Live p50 <small>{under}</small></th>
+            <th scope="col" className="number rr kv">{swept} p50 <small>{fixed}</small></th>
             <th scope="col" className="number rr">RR p50 <small>{fixed}</small></th>
             <th scope="col" className="number">Live p95 <small>{under}</small></th>
+            <th scope="col" className="number rr kv">{swept} p95 <small>{fixed}</small></th>
             <th scope="col" className="number rr">RR p95 <small>{fixed}</small></th>
             <th scope="col" className="number">Against RR <small>by p95</small></th>
             <th scope="col" className="number">Samples</th>
@@ -49,6 +56,9 @@ export function ComparisonTable({ scene }: { scene: Scene }) {
   );
 }
 
+/** The cache-aware mode of the baseline, at this load. */
+const sweptOf = (scene: Scene) => cellOf(matchOf(scene)?.level, contender(scene));
+
 function Name({ name, hint }: { name: string; hint: string }) {
   return (
     <th scope="row">
@@ -60,17 +70,20 @@ function Name({ name, hint }: { name: string; hint: string }) {
 
 function Compared({ row, scene }: { row: Row; scene: Scene }) {
   const window = scene.state.load?.window;
-  const [figures, rr] = [window ? LIVE[row.key](window) : null, rrOf(scene)];
+  const [figures, kv, rr] = [window ? LIVE[row.key](window) : null, sweptOf(scene), rrOf(scene)];
   const fixed = rr ? FIXED[row.key](rr) : null;
+  const ours = kv ? FIXED[row.key](kv) : null;
   const objective = row.objective(scene.state.slos);
   return (
     <tr>
       <Name name={row.name} hint={row.hint} />
       <td className="number live">{row.format(figures?.p50)}</td>
+      <td className="number rr kv">{row.format(ours?.p50)}</td>
       <td className="number rr">{row.format(fixed?.p50)}</td>
       <td className="number live">
         <Held text={row.format(figures?.p95)} stands={objective === null ? "unknown" : liveStanding(scene, row.key, objective)} />
       </td>
+      <td className="number rr kv">{row.format(ours?.p95)}</td>
       <td className="number rr">{row.format(fixed?.p95)}</td>
       <Against judged={judged(scene, row.key)} />
       <td className="number muted">{figures && figures.samples > 0 ? number(figures.samples) : DASH}</td>
@@ -86,8 +99,10 @@ function Throughput({ scene }: { scene: Scene }) {
     <tr>
       <Name name="TOPS" hint="Output tokens per second, all workers together. More is better." />
       <td className="number live">{known ? number(window.tops) : DASH}</td>
+      <td className="number rr kv">{number(sweptOf(scene)?.tops)}</td>
       <td className="number rr">{number(rr?.tops)}</td>
       <td className="number muted" aria-label="no percentile" />
+      <td className="number rr kv" aria-label="no percentile" />
       <td className="number rr" aria-label="no percentile" />
       <Against judged={judgedThroughput(scene)} />
       <td className="number muted">{known ? number(window.requests) : DASH}</td>

@@ -1,30 +1,29 @@
 /** How many conversations the load generator keeps up, changed while it runs. */
+import { useRef } from "preact/compat";
 import { api } from "../../api/client";
 import type { Connection } from "../../api/feed";
-import type { Snapshot, State } from "../../api/types";
+import type { Baseline, Snapshot, State } from "../../api/types";
 import { obstacle } from "../../lib/controls";
 import { number } from "../../lib/format";
 import { report } from "../../lib/notices";
+import { marks, nearestMark, type Scale, scaleOf } from "../../lib/scale";
 import { useWish } from "../../lib/wish";
 
-export type Levels = { least: number; most: number; step: number };
-export const LEVELS: Levels = { least: 60, most: 180, step: 20 };
-/** For models that a processor computes. */
-export const FEW: Levels = { least: 2, most: 16, step: 2 };
 export const REST_MS = 300;
+const MOST_NUMBERS = 7;
 
-export const levelsOf = (state: State): Levels => (state.workers.some((worker) => worker.engine === "llama") ? FEW : LEVELS);
+type Props = { connection: Connection; state: State; load: Snapshot; baseline: Baseline | null };
 
-const all = ({ least, most, step }: Levels): number[] => Array.from({ length: (most - least) / step + 1 }, (_, index) => least + index * step);
-
-/** Where the thumb stands: a server may run at any number. */
-export const nearestLevel = (concurrency: number, { least, most, step }: Levels = LEVELS): number =>
-  Math.min(most, Math.max(least, least + step * Math.round((concurrency - least) / step)));
-
-export function ConcurrencySlider({ connection, state, load }: { connection: Connection; state: State; load: Snapshot }) {
+export function ConcurrencySlider({ connection, state, load, baseline }: Props) {
   const [shown, wish] = useWish(load.settings.concurrency, (concurrency) => api.settings({ concurrency }), REST_MS, report);
   const why = obstacle(connection, state);
-  const levels = levelsOf(state);
+  const kept = useRef<{ scale: Scale; baseline: Baseline | null } | null>(null);
+  const scale = scaleOf(state, baseline, shown, kept.current?.baseline === baseline ? kept.current.scale : null);
+  kept.current = { scale, baseline };
+  const levels = marks(scale);
+  // Of many marks some have a number, the one in force among them.
+  const every = Math.ceil(levels.length / MOST_NUMBERS);
+  const first = levels.indexOf(nearestMark(shown, scale)) % every;
   const { active, in_flight } = load.conversations;
   return (
     <div className="slider" title={why ?? undefined}>
@@ -34,17 +33,17 @@ export function ConcurrencySlider({ connection, state, load }: { connection: Con
         <input
           id="concurrency"
           type="range"
-          min={levels.least}
-          max={levels.most}
-          step={levels.step}
-          value={nearestLevel(shown, levels)}
+          min={scale.least}
+          max={scale.most}
+          step={scale.step}
+          value={nearestMark(shown, scale)}
           disabled={why !== null}
           aria-valuetext={`${shown} conversations`}
-          onChange={(event) => wish(Number(event.target.value))}
+          onChange={(event) => wish(Number(event.currentTarget.value))}
         />
         <div className="levels" aria-hidden="true">
-          {all(levels).map((level) => (
-            <span key={level} className={level === shown ? "here" : ""}>{level}</span>
+          {levels.map((level, index) => (
+            <span key={level} className={level === shown ? "here" : ""}>{index % every === first && level}</span>
           ))}
         </div>
       </div>

@@ -1,4 +1,5 @@
 /** The argument of the demo in three figures, to be read from across a room. */
+import type { ReactNode } from "preact/compat";
 import type { Scene } from "../../lib/comparable";
 import { whyNone } from "../../lib/baseline";
 import { headline, type HeadlineFigure, type Source } from "../../lib/headline";
@@ -26,7 +27,7 @@ export function Headline({ scene }: { scene: Scene }) {
   );
 }
 
-function Shown({ figure, children }: { figure: HeadlineFigure; children?: React.ReactNode }) {
+function Shown({ figure, children }: { figure: HeadlineFigure; children?: ReactNode }) {
   const { label, value, unit, detail, rr, better, source, note } = figure;
   return (
     <div className={value === null ? "claim missing" : "claim"} title={note || undefined}>

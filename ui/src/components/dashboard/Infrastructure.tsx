@@ -2,7 +2,8 @@
 import type { State, WorkerState } from "../../api/types";
 import { DASH, gibibytes, number, percent } from "../../lib/format";
 import { gpuSummary, memoryPercent, room, work } from "../../lib/hardware";
-import { modeName, workerColour } from "../../lib/mode";
+import { modeName } from "../../lib/mode";
+import { fullName, workerColour, workerName } from "../../lib/workers";
 
 export function Infrastructure({ state }: { state: State }) {
   const { gpu, workers, models } = state;
@@ -30,6 +31,9 @@ export function Infrastructure({ state }: { state: State }) {
   );
 }
 
+/** No line ends within an option, such as `--prometheus-url`. */
+const unbroken = (text: string) => text.split(/(--[a-z-]+)/).map((part, index) => (index % 2 === 1 ? <span key={index} className="option">{part}</span> : part));
+
 const workersOf = (count: number): string => `${number(count)} ${count === 1 ? "worker" : "workers"}`;
 
 const WORK = { idle: "idle", working: "working", unknown: "" } as const;
@@ -45,12 +49,13 @@ function Worker({ worker, several }: { worker: WorkerState; several: boolean }) 
   const { tone, word } = ROOM[room(worker)];
   return (
     <li className={worker.draining ? "worker draining" : "worker"} style={{ borderTopColor: workerColour(worker.id) }}>
-      <h3>
-        {worker.name}
+      <h3 title={fullName(worker.id)}>
+        {workerName(worker.id)}
         {worker.draining && <span className="badge near" title="Takes no new requests.">draining</span>}
         {worker.simulated && <span className="badge simulated">simulated</span>}
       </h3>
       <p className="muted small">
+        {worker.name !== `worker-${worker.id}` && `${worker.name}, `}
         {worker.engine}
         {gpu.kind !== "" && `, ${gpu.count} × ${gpu.kind}`}
         {several && worker.model !== null && <span className="served">serves {worker.model}</span>}
@@ -72,7 +77,7 @@ function Worker({ worker, several }: { worker: WorkerState; several: boolean }) 
         <dt>Cache hit since start</dt>
         <dd>{percent(cache.hit_pct)}</dd>
       </dl>
-      {worker.unknown !== null && <p className="muted small unknown">Not known: {worker.unknown}</p>}
+      {worker.unknown !== null && <p className="muted small unknown">Not known: {unbroken(worker.unknown)}</p>}
     </li>
   );
 }

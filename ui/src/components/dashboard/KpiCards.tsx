@@ -1,5 +1,5 @@
 /** Six figures at a glance, round robin's beside them, and what visitors ask about them. */
-import { useId } from "react";
+import { useId } from "preact/compat";
 import { type Kpi, kpis } from "../../lib/kpi";
 import { rrOf, type Scene } from "../../lib/comparable";
 import { type Question, type QuestionId, questionOf, questions } from "../../lib/questions";

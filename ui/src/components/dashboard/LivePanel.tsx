@@ -24,7 +24,7 @@ export function LivePanel({ connection, scene, fetched }: Props) {
             Objectives: TTFT p95 &lt; {slos.ttft_p95_ms} ms, TPOT p95 &lt; {slos.tpot_p95_ms} ms
           </p>
         </div>
-        {load && arrivals === null && <ConcurrencySlider connection={connection} state={scene.state} load={load} />}
+        {load && arrivals === null && <ConcurrencySlider connection={connection} state={scene.state} load={load} baseline={baseline} />}
         {load && arrivals !== null && <Arrivals load={load} perSecond={arrivals} />}
       </header>
       <ComparisonTable scene={scene} />

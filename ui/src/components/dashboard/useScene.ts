@@ -1,5 +1,5 @@
 /** What comparisons are drawn from; remembers what changed while the page was open. */
-import { useRef } from "react";
+import { useRef } from "preact/compat";
 import type { Baseline, HistoryPoint, State } from "../../api/types";
 import type { Scene } from "../../lib/comparable";
 import { type Watch, watch } from "../../lib/disturbance";

@@ -1,5 +1,5 @@
 /** A panel in its place: title, description, and what it shows, whatever that is. */
-import { memo, useEffect, useRef, useState } from "react";
+import { type CSSProperties, memo, type RefObject, useEffect, useRef, useState } from "preact/compat";
 import { type Shown, usePanelData } from "../../api/grafana";
 import type { DataPanel, Panel } from "../../lib/grafana/types";
 import type { Values, Window } from "../../lib/grafana/variables";
@@ -18,7 +18,7 @@ export const PanelFrame = memo(function PanelFrame({ panel, top, source }: Props
   const [title, about] = [`panel-${panel.id}`, `about-${panel.id}`];
   const place = { "--column": `${x + 1} / span ${w}`, "--row": `${y - top + 1} / span ${h}`, "--units": h };
   return (
-    <section className={`grafana-panel ${panel.type}`} ref={box} aria-labelledby={title} style={place as React.CSSProperties}>
+    <section className={`grafana-panel ${panel.type}`} ref={box} aria-labelledby={title} style={place as CSSProperties}>
       <header>
         <h3 id={title}>{panel.title}</h3>
         {panel.description && (
@@ -71,7 +71,7 @@ function Queries({ panel }: { panel: DataPanel }) {
 }
 
 /** Whether a part of it is on the screen, or nearly. */
-function useInSight(box: React.RefObject<HTMLElement | null>): boolean {
+function useInSight(box: RefObject<HTMLElement | null>): boolean {
   const [inSight, setInSight] = useState(false);
   useEffect(() => {
     const target = box.current;

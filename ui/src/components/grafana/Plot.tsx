@@ -1,5 +1,5 @@
-/** uPlot in React, for a panel: made anew for other series or another theme, fed otherwise. */
-import { useEffect, useRef } from "react";
+/** uPlot in Preact, for a panel: made anew for other series or another theme, fed otherwise. */
+import { useEffect, useRef } from "preact/compat";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { type Picture, panelOptions, shapeOf } from "../../lib/grafana/plot";

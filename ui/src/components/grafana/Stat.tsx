@@ -1,5 +1,5 @@
 /** A panel of one large value, with a small curve of how it came to be. */
-import { useMemo } from "react";
+import { useMemo } from "preact/compat";
 import type { PanelData } from "../../api/grafana";
 import { DASH } from "../../lib/format";
 import { reduce } from "../../lib/grafana/answers";

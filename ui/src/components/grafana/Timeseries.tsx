@@ -1,5 +1,5 @@
 /** A panel of lines over time, with its legend: the newest values, or those under the pointer. */
-import { useMemo, useState } from "react";
+import { useMemo, useState } from "preact/compat";
 import type { PanelData } from "../../api/grafana";
 import { clock } from "../../lib/format";
 import { inWords, zonesOf } from "../../lib/grafana/axes";

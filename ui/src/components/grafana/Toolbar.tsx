@@ -33,7 +33,7 @@ export function Toolbar({ board, all, rangeS, choices, query, change }: Props) {
         return (
           <label key={variable.name}>
             {variable.of}
-            <select value={value ?? ""} onChange={(event) => change({ [`var-${variable.name}`]: event.target.value || null })}>
+            <select value={value ?? ""} onChange={(event) => change({ [`var-${variable.name}`]: event.currentTarget.value || null })}>
               <option value="">All</option>
               {offered.map((each) => <option key={each}>{each}</option>)}
             </select>
@@ -42,13 +42,13 @@ export function Toolbar({ board, all, rangeS, choices, query, change }: Props) {
       })}
       <label>
         Dashboard
-        <select value={board.uid} onChange={(event) => go(event.target.value, query.get("range"))}>
+        <select value={board.uid} onChange={(event) => go(event.currentTarget.value, query.get("range"))}>
           {all.dashboards.map(({ uid, title }) => <option key={uid} value={uid}>{title}</option>)}
         </select>
       </label>
       <label>
         Range
-        <select value={range ?? ""} onChange={(event) => change({ range: usual(event.target.value) ? null : event.target.value })}>
+        <select value={range ?? ""} onChange={(event) => change({ range: usual(event.currentTarget.value) ? null : event.currentTarget.value })}>
           {range === undefined && <option value="">{`Last ${rangeS} s`}</option>}
           {Object.entries(RANGES).map(([each, label]) => <option key={each} value={each}>{label}</option>)}
         </select>

@@ -1,5 +1,5 @@
 /** The time that a dashboard shows: it moves on by itself while somebody looks. */
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "preact/compat";
 import { useFeed } from "../../api/live";
 import { type Window, windowOf } from "../../lib/grafana/variables";
 

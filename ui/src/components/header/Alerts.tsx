@@ -1,5 +1,5 @@
 /** What went wrong, under the header, until it is over or dismissed. */
-import { useEffect, useState } from "react";
+import { type ReactNode, useEffect, useState } from "preact/compat";
 import type { LoadPlace, Snapshot } from "../../api/types";
 import { unreachable } from "../../lib/controls";
 import { failureNotice } from "../../lib/failure";
@@ -33,7 +33,7 @@ export function Alerts({ load, loadAt }: { load: Snapshot | null; loadAt: LoadPl
 }
 
 /** A count beside the text changes every second and is not part of what is announced. */
-function Alert({ of, text, onDismiss, children }: { of: "load" | "viewer"; text: string; onDismiss: () => void; children?: React.ReactNode }) {
+function Alert({ of, text, onDismiss, children }: { of: "load" | "viewer"; text: string; onDismiss: () => void; children?: ReactNode }) {
   return (
     <div className={`alert ${of}`}>
       <span aria-hidden="true">!</span>

@@ -1,5 +1,5 @@
 /** Whether what the page shows is alive. A stale page says so, and since when. */
-import { useEffect, useState } from "react";
+import { type ReactNode, useEffect, useState } from "preact/compat";
 import type { Feed } from "../../api/feed";
 import { clock, duration } from "../../lib/format";
 
@@ -28,7 +28,7 @@ export function ConnectionState({ connection, receivedMs }: Pick<Feed, "connecti
   );
 }
 
-function Shown({ tone, text, title, children }: { tone: string; text: string; title: string; children?: React.ReactNode }) {
+function Shown({ tone, text, title, children }: { tone: string; text: string; title: string; children?: ReactNode }) {
   return (
     <span className={`connection badge ${tone}`} role="status" title={title}>
       <span className="dot" aria-hidden="true" />

@@ -1,12 +1,12 @@
 /** Start, Stop and Pause of the load generator. */
-import { useState } from "react";
+import { useState } from "preact/compat";
 import { api } from "../../api/client";
 import type { Connection } from "../../api/feed";
 import type { State } from "../../api/types";
 import { type Button, loadControls, unreachable } from "../../lib/controls";
 import { reportCause } from "../../lib/notices";
 
-const PHASES = { running: "Load is running", paused: "Load is paused", draining: "Load is ending", stopped: "Load is stopped" } as const;
+const PHASES = { waiting: "Load waits for the first worker", running: "Load is running", paused: "Load is paused", draining: "Load is ending", stopped: "Load is stopped" } as const;
 
 export function LoadButtons({ connection, state }: { connection: Connection; state: State | null }) {
   const [busy, setBusy] = useState(false);

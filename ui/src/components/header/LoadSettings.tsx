@@ -1,5 +1,5 @@
 /** A small form beside the buttons: how conversations begin, how long they are and how fast they come. */
-import { useState } from "react";
+import { useState } from "preact/compat";
 import { api, Refused } from "../../api/client";
 import type { Connection } from "../../api/feed";
 import type { Snapshot, State } from "../../api/types";
@@ -45,7 +45,7 @@ export function LoadSettings({ connection, state, load }: { connection: Connecti
             disabled={why !== null}
             aria-invalid={starters !== undefined}
             aria-describedby={starters === undefined ? undefined : `${SELECT_ID}-error`}
-            onChange={(event) => void send("starters", withBeginning(event.target.value as Beginning))}
+            onChange={(event) => void send("starters", withBeginning(event.currentTarget.value as Beginning))}
           >
             {Object.entries(BEGINNINGS).map(([beginning, label]) => (
               <option key={beginning} value={beginning}>{label}</option>

@@ -15,7 +15,7 @@ export function RouterSelect({ connection, state }: { connection: Connection; st
   return (
     <label className="router" title={why ?? "Takes effect with the next request."}>
       <span className="muted small">Router</span>
-      <select aria-label="Router" value={mode} disabled={why !== null} onChange={(event) => wish(event.target.value)}>
+      <select aria-label="Router" value={mode} disabled={why !== null} onChange={(event) => wish(event.currentTarget.value)}>
         {[...new Set([...router.modes, mode])].map((each) => (
           <option key={each} value={each}>
             {modeName(each)}

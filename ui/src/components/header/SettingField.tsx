@@ -2,7 +2,7 @@
  * One setting of the load generator. What is typed is sent after a rest and stays as it was typed
  * until the server shows the same, or has had its time; what was refused stays with the reason.
  */
-import { Fragment, useEffect, useRef, useState } from "react";
+import { Fragment, useEffect, useRef, useState } from "preact/compat";
 import type { Settings } from "../../api/types";
 import type { Change, Field } from "../../lib/load-settings";
 import { PATIENCE_MS } from "../../lib/wish";
@@ -54,7 +54,7 @@ export function SettingField({ field, settings, disabled, error, send }: Props) 
               disabled={disabled}
               aria-invalid={problem !== undefined}
               aria-describedby={problem === undefined ? undefined : `${id}-error`}
-              onChange={(event) => setTyped(texts.map((each, place) => (place === index ? event.target.value : each)))}
+              onChange={(event) => setTyped(texts.map((each, place) => (place === index ? event.currentTarget.value : each)))}
             />
           </Fragment>
         ))}

@@ -1,5 +1,5 @@
 /** Dark or light, kept for the next visit. */
-import { useState } from "react";
+import { useState } from "preact/compat";
 import { chooseTheme, preferredTheme, type Theme } from "../../lib/theme";
 
 export function ThemeSwitch() {

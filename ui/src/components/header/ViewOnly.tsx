@@ -1,5 +1,5 @@
 /** Says that this viewer may only look, and takes the control token from one who has it. */
-import { type FormEvent, useRef, useState } from "react";
+import { useRef, useState } from "preact/compat";
 import { api, controlToken } from "../../api/client";
 
 export function ViewOnly({ tokenRequired }: { tokenRequired: boolean }) {
@@ -22,7 +22,7 @@ export function TokenForm({ onClose, onGranted = () => window.location.reload() 
   const [token, setToken] = useState("");
   const [error, setError] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
-  const submit = async (event: FormEvent) => {
+  const submit = async (event: Event) => {
     event.preventDefault();
     setBusy(true);
     setError(null);
@@ -44,7 +44,7 @@ export function TokenForm({ onClose, onGranted = () => window.location.reload() 
       <p className="muted small">The person who started the server has it. It is kept for this tab only.</p>
       <label>
         <span className="small">Token</span>
-        <input type="password" autoComplete="off" required value={token} onChange={(event) => setToken(event.target.value)} />
+        <input type="password" autoComplete="off" required value={token} onChange={(event) => setToken(event.currentTarget.value)} />
       </label>
       {error !== null && <p className="value missed small" role="alert">{error}</p>}
       <div className="token-buttons">

@@ -1,4 +1,4 @@
-import { act, cleanup, fireEvent, render, screen } from "@testing-library/react";
+import { act, cleanup, fireEvent, render, screen } from "../../rendering";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { api, controlToken } from "../../api/client";
 import type { Feed } from "../../api/feed";
@@ -80,7 +80,7 @@ describe("the token", () => {
     vi.spyOn(api, "state").mockResolvedValue(aState({ control: { token_required: true, granted } }));
     const onGranted = vi.fn();
     render(<TokenForm onClose={() => {}} onGranted={onGranted} />);
-    fireEvent.change(screen.getByLabelText("Token"), { target: { value: " secret " } });
+    fireEvent.input(screen.getByLabelText("Token"), { target: { value: " secret " } });
     fireEvent.click(button("Take control"));
     await settle();
     return onGranted;

@@ -1,4 +1,4 @@
-import { act, cleanup, fireEvent, render, screen } from "@testing-library/react";
+import { act, cleanup, fireEvent, render, screen } from "../../rendering";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { api, Refused } from "../../api/client";
 import { aSnapshot, aState } from "../../fixtures";
@@ -17,7 +17,7 @@ const show = (change = {}) => {
   render(<LoadSettings connection="open" state={aState({ load, ...change })} load={load} />);
 };
 const input = (name: string) => screen.getByLabelText<HTMLInputElement>(name);
-const type = (name: string, value: string) => fireEvent.change(input(name), { target: { value } });
+const type = (name: string, value: string) => fireEvent.input(input(name), { target: { value } });
 const rest = () => act(async () => void (await vi.advanceTimersByTimeAsync(REST_MS)));
 
 it("sends what was typed last, once", async () => {

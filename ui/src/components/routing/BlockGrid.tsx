@@ -1,7 +1,7 @@
 /** Workers by blocks: what each held when one request was placed. */
 import { type BlockMap, cellPath, type MapRow, mapWidth } from "../../lib/blockmap";
 import { number } from "../../lib/format";
-import { workerColour } from "../../lib/mode";
+import { workerColour, workerName } from "../../lib/workers";
 import { WorkerName } from "../WorkerName";
 import "./BlockGrid.css";
 
@@ -41,7 +41,7 @@ export function BlockGrid({ map, scale, small = false }: Props) {
 
 function said(row: MapRow, blocks: number): string {
   const computed = blocks - row.held;
-  return `worker ${row.worker} held ${row.held} of ${blocks} blocks${row.chosen ? `; chosen, computed ${computed}` : ""}`;
+  return `${workerName(row.worker)} held ${row.held} of ${blocks} blocks${row.chosen ? `; chosen, computed ${computed}` : ""}`;
 }
 
 export function BlockLegend({ perCell }: { perCell: number }) {

@@ -1,11 +1,11 @@
 /** The block map of one conversation, or of the latest decisions as they come. */
-import { useState } from "react";
+import { useState } from "preact/compat";
 import { api } from "../../api/client";
 import type { Conversation, Decision, State, Turn } from "../../api/types";
 import { blockMap, blocksPerCell, type Choice, followed } from "../../lib/blockmap";
+import { whenLoadBegins } from "../../lib/controls";
 import { number } from "../../lib/format";
 import { usePoll } from "../../lib/poll";
-import { workerNumber } from "../../lib/timeline";
 import { Notice } from "../Notice";
 import { WorkerName } from "../WorkerName";
 import { BlockGrid, BlockLegend } from "./BlockGrid";
@@ -27,7 +27,7 @@ export function BlockMapPanel({ state, decisions, shown, show }: Props) {
         <div className="tools">
           <label>
             Show
-            <select value={shown ?? "newest"} onChange={(event) => show(event.target.value === "newest" ? null : event.target.value)}>
+            <select value={shown ?? "newest"} onChange={(event) => show(event.currentTarget.value === "newest" ? null : event.currentTarget.value)}>
               <option value="newest">follow an active conversation</option>
               <option value="decisions">the latest decision of any request</option>
               {shown !== null && shown !== "decisions" && !choices.some((one) => one.id === shown) && <option value={shown}>the chosen conversation</option>}
@@ -42,7 +42,7 @@ export function BlockMapPanel({ state, decisions, shown, show }: Props) {
       </header>
       {shown === "decisions" && <OfDecisions decisions={decisions} blockSize={state.block_size} />}
       {shown !== "decisions" && id !== null && <OfConversation id={id} blockSize={state.block_size} />}
-      {shown !== "decisions" && id === null && <Notice>No conversation has an answered turn yet{state.load?.phase === "running" ? "." : ": press Start."}</Notice>}
+      {shown !== "decisions" && id === null && <Notice>No conversation has an answered turn yet{whenLoadBegins(state.load?.phase)}</Notice>}
     </section>
   );
 }
@@ -101,7 +101,7 @@ const toBe = (turn: number): Shown => ({ key: `turn ${turn}`, label: `Turn ${tur
 function ofTurn(conversation: Conversation, turn: Turn, index: number): Placed[] {
   const routing = turn.answered?.routing;
   if (!routing) return [];
-  const choice = { blocks: routing.blocks, winner: workerNumber(turn.answered?.worker), candidates: routing.candidates };
+  const choice = { blocks: routing.blocks, winner: turn.answered?.worker ?? null, candidates: routing.candidates };
   return [{ key: `${conversation.id}/${index}`, label: `Turn ${index + 1}`, choice }];
 }
 

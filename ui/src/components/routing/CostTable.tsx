@@ -2,6 +2,7 @@
 import type { Candidate, Decision, RouterState } from "../../api/types";
 import { formula, noCost, TERMS, terms, weightOf, whyNot } from "../../lib/cost";
 import { DASH, number } from "../../lib/format";
+import { byNumber } from "../../lib/workers";
 import { Scroll } from "../Scroll";
 import { WorkerName } from "../WorkerName";
 import "./CostTable.css";
@@ -31,7 +32,7 @@ export function CostTable({ decision, router }: { decision: Decision; router: Ro
             </tr>
           </thead>
           <tbody>
-            {[...decision.candidates].sort((one, other) => one.worker - other.worker).map((candidate) => (
+            {[...decision.candidates].sort((one, other) => byNumber(one.worker, other.worker)).map((candidate) => (
               <tr key={candidate.worker} className={candidate.worker === decision.winner ? "chosen" : undefined}>
                 <td><WorkerName worker={candidate.worker} /></td>
                 <td className="number">{number(candidate.overlap_blocks)} of {number(decision.blocks)}</td>

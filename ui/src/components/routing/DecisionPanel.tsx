@@ -1,5 +1,5 @@
 /** The latest decisions, and one of them in full: who was weighed, who won, and how it turned out. */
-import { useState } from "react";
+import { useState } from "preact/compat";
 import type { Decision, RouterState } from "../../api/types";
 import { actualTtftMs, outcomeWords } from "../../lib/cost";
 import { DASH, ms, number } from "../../lib/format";

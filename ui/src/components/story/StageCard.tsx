@@ -13,9 +13,11 @@ const ROWS: readonly Row[] = [
   { label: "tokens per step", of: (cell) => cell.tokens_per_step, format: (value) => number(value, 2), lessIsBetter: null },
 ];
 
-type Props = { number: number; stage: Stage; cell: StoryCell; /** Those of all stages; the first is what is compared with. */ all: readonly StoryCell[]; current: boolean };
+/** How a stage is brought about; `null` where this system cannot be switched. */
+export type Run = { press(): void; /** Why it cannot be pressed. */ why: string | null };
+type Props = { number: number; stage: Stage; cell: StoryCell; /** Those of all stages; the first is what is compared with. */ all: readonly StoryCell[]; current: boolean; run: Run | null };
 
-export function StageCard({ number: position, stage, cell, all, current }: Props) {
+export function StageCard({ number: position, stage, cell, all, current, run }: Props) {
   const [first] = all;
   return (
     <li className={current ? "stage current" : "stage"} data-stage={stage.mode} aria-current={current ? "step" : undefined}>
@@ -23,7 +25,14 @@ export function StageCard({ number: position, stage, cell, all, current }: Props
         <span className="position" aria-hidden="true">{position}</span> {stage.name}
         {current && <span className="badge active">running now</span>}
       </h3>
-      <p className="muted words">{stage.words}</p>
+      <p className="muted words">
+        {stage.words}
+        {run && !current && (
+          <button type="button" className="quiet run" disabled={run.why !== null} title={run.why ?? undefined} aria-label={`Run now: stage ${position}, ${stage.name}`} onClick={run.press}>
+            Run now
+          </button>
+        )}
+      </p>
       {ROWS.map((row) => {
         const value = row.of(cell);
         const most = Math.max(...all.map((each) => row.of(each) ?? 0));

@@ -4,6 +4,7 @@ use std::f64::consts::PI;
 
 use serde::Deserialize;
 
+use super::quantization;
 use crate::config::{Architecture, ModelConfig, RopePairs};
 use crate::error::{ConfigError, Fault, Unsupported};
 
@@ -106,11 +107,7 @@ fn architecture(fields: &Fields) -> Result<Architecture, Fault> {
 
 fn refuse_what_we_lack(fields: &Fields, architecture: Architecture) -> Result<(), Unsupported> {
     if let Some(quantization) = &fields.quantization_config {
-        let method = quantization
-            .get("quant_method")
-            .and_then(|name| name.as_str());
-        let method = method.unwrap_or("of an unknown kind");
-        return Err(Unsupported::Quantization(method.to_owned()));
+        quantization::check(quantization)?;
     }
     match fields.hidden_act.as_deref() {
         None | Some("silu") => {}

@@ -72,7 +72,9 @@ impl Block {
                 }
             }
             Format::Q6K => self.six(block, half(208)),
-            Format::F32 | Format::F16 | Format::Bf16 => unreachable!("quantised formats only"),
+            Format::F32 | Format::F16 | Format::Bf16 | Format::E4m3 => {
+                unreachable!("formats in blocks only")
+            }
         }
     }
 
@@ -144,7 +146,8 @@ pub(super) fn dequantise(format: Format, bytes: &[u8], numbers: &mut [f32]) {
         | Format::Q5K
         | Format::F32
         | Format::F16
-        | Format::Bf16 => 32,
+        | Format::Bf16
+        | Format::E4m3 => 32,
     };
     let mut block = Block::default();
     for (bytes, numbers) in bytes

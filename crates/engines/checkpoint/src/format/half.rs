@@ -1,4 +1,4 @@
-//! Sixteen-bit numbers to thirty-two bits. Nothing is rounded: every one of them is a float.
+//! Numbers of sixteen and eight bits to thirty-two. Nothing is rounded: every one of them is a float.
 
 /// IEEE half precision.
 #[inline]
@@ -25,4 +25,22 @@ pub const fn f16_to_f32(bits: u16) -> f32 {
 #[inline]
 pub const fn bf16_to_f32(bits: u16) -> f32 {
     f32::from_bits((bits as u32) << 16)
+}
+
+/// E4M3 without infinities: up to 448, and two codes that are no number.
+#[inline]
+pub const fn e4m3_to_f32(code: u8) -> f32 {
+    let sign = (code as u32 & 0x80) << 24;
+    let (exponent, fraction) = (code as u32 >> 3 & 0xf, code as u32 & 7);
+    let magnitude = match (exponent, fraction) {
+        (0, 0) => 0,
+        (0, _) => {
+            // Subnormal: the highest bit that is set becomes the implicit one.
+            let shift = fraction.leading_zeros() - 28;
+            (121 - shift) << 23 | (fraction << shift & 7) << 20
+        }
+        (15, 7) => f32::NAN.to_bits(),
+        (1.., _) => (exponent + 120) << 23 | fraction << 20,
+    };
+    f32::from_bits(sign | magnitude)
 }

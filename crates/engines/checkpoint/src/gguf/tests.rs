@@ -207,6 +207,7 @@ fn divisors_of_rotation_are_a_tensor() {
         let mut file = build::Gguf::model("llama", false, true);
         let tensor = build::Tensor {
             name: "rope_freqs.weight".to_owned(),
+            dtype: "F32",
             shape: vec![divisors.len()],
             bytes: divisors.iter().flat_map(|by| by.to_le_bytes()).collect(),
         };

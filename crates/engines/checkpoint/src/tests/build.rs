@@ -18,6 +18,8 @@ const LAYERS: usize = 2;
 #[derive(Clone)]
 pub(crate) struct Tensor {
     pub(crate) name: String,
+    /// As safetensors call it.
+    pub(crate) dtype: &'static str,
     pub(crate) shape: Vec<usize>,
     pub(crate) bytes: Vec<u8>,
 }
@@ -28,6 +30,7 @@ fn tensor(name: &str, shape: &[usize]) -> Tensor {
     let numbers = (0..count).flat_map(|i| (seed + i as f32 / 8.0).to_le_bytes());
     Tensor {
         name: name.to_owned(),
+        dtype: "F32",
         shape: shape.to_vec(),
         bytes: numbers.collect(),
     }
@@ -199,8 +202,7 @@ pub(crate) fn safetensors(tensors: &[Tensor]) -> Vec<u8> {
     for tensor in tensors {
         let begin = data.len();
         data.extend(&tensor.bytes);
-        let about =
-            json!({"dtype": "F32", "shape": tensor.shape, "data_offsets": [begin, data.len()]});
+        let about = json!({"dtype": tensor.dtype, "shape": tensor.shape, "data_offsets": [begin, data.len()]});
         header.insert(tensor.name.clone(), about);
     }
     with_header(&Value::Object(header).to_string(), &data)

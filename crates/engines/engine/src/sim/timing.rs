@@ -108,13 +108,8 @@ impl Timing {
         Duration::from_secs_f64(seconds)
     }
 
-    /// What of [`step`](Self::step) is drafting.
+    /// What of [`step`](Self::step) is drafting; the rest is the forward pass.
     pub fn draft(&self, load: &StepLoad) -> Duration {
         Duration::from_secs_f64(load.longest_draft as f64 * self.draft_per_token)
-    }
-
-    /// What of [`step`](Self::step) is the forward pass: all but drafting.
-    pub fn forward(&self, load: &StepLoad) -> Duration {
-        self.step(load).saturating_sub(self.draft(load))
     }
 }

@@ -6,7 +6,7 @@ use contract::{Clock, TokenId};
 use engine::StepOutput;
 use engine::executor::{FailedRow, RowOutput};
 use grammar::SlotMatchers;
-use sampling::{DrawError, RequestContext, Sampler, accept, log_probabilities};
+use sampling::{DrawError, RequestContext, Sampler, log_probabilities};
 
 use super::drafting::{Drafter, StepTokens};
 use super::{ExecutorOptions, StepInput};
@@ -97,19 +97,9 @@ impl Steps {
             let follower =
                 self.matchers
                     .follow(row.slot, row.sequence.0, request, context.answer());
-            let drawn = follower.map_err(DrawError::from).and_then(|mut follower| {
-                accept(drafts, |index| {
-                    let mask = match &mut follower {
-                        Some(follower) => Some(follower.matcher().mask()?),
-                        None => None,
-                    };
-                    let draw = context.draw(&drafts[..index], mask.as_ref());
-                    let token = sampler.draw(model.logits(first + index), draw)?;
-                    if let Some(follower) = &mut follower {
-                        follower.consume(token)?;
-                    }
-                    Ok(token)
-                })
+            let drawn = follower.map_err(DrawError::from).and_then(|follower| {
+                let logits = |index| model.logits(first + index);
+                context.tokens(drafts, follower, sampler, logits)
             });
             let tokens = match drawn {
                 Ok(tokens) => tokens,

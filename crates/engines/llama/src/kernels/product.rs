@@ -9,7 +9,7 @@ mod weights;
 
 use std::ops::Range;
 
-use self::weights::{Bf16Weights, Eight, Four, Half, Plain, Single};
+use self::weights::{Bf16Weights, ByRow, Eight, Four, Half, Plain, Single};
 use super::lanes::Lanes;
 use crate::layout::{BLOCK, FINE_BLOCK, LANES};
 use crate::matrix::{Codes, Matrix};
@@ -366,6 +366,10 @@ pub(crate) unsafe fn any<L: Lanes>(
             }
             Codes::Bf16(values) => {
                 let weights = Plain::<Bf16Weights, _>::new(values, blocks);
+                product::<L, _>(&weights, range, blocks, operands, panel);
+            }
+            Codes::ByRow(from) => {
+                let weights = ByRow::new(from, blocks);
                 product::<L, _>(&weights, range, blocks, operands, panel);
             }
             Codes::FourF16(from) => {

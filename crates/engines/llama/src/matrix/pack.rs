@@ -1,8 +1,8 @@
 //! From the order of the files to the order of the kernels.
 
-use super::{Codes, Matrix, MatrixError, Quantised};
+use super::{ByRow, Codes, Matrix, MatrixError, Quantised};
 use crate::layout::{BLOCK, FINE_BLOCK, LANES};
-use checkpoint::format::{Block, Format, bf16_to_f32, f16_to_f32};
+use checkpoint::format::{Block, Format, bf16_to_f32, e4m3_to_f32, f16_to_f32};
 
 /// Builds a matrix row by row.
 #[derive(Debug)]
@@ -25,6 +25,10 @@ impl Packer {
             Format::F32 => Codes::F32(vec![0.0; cells]),
             Format::F16 => Codes::F16(vec![0; cells]),
             Format::Bf16 => Codes::Bf16(vec![0; cells]),
+            Format::E4m3 => Codes::ByRow(ByRow {
+                codes: vec![0; cells],
+                scales: vec![1.0; stripes * LANES],
+            }),
             Format::Q4_0 | Format::Q4_1 => Codes::FourF16(quantised(cells / 8, scales, true)),
             Format::Q4K => Codes::FourF32(quantised(cells / 8, scales, true)),
             Format::Q8_0 | Format::Q5_0 => Codes::EightF16(quantised(cells, scales, false)),
@@ -90,6 +94,12 @@ impl Packer {
                 cells[place(column)] = halves(column);
                 bf16_to_f32(halves(column)).is_finite()
             }),
+            Codes::ByRow(rows) => (0..self.columns).all(|column| {
+                let value = e4m3_to_f32(bytes[column]);
+                // Three bits of its fraction and zeros: the upper half is all of it.
+                rows.codes[place(column)] = (value.to_bits() >> 16) as u16;
+                value.is_finite()
+            }),
             Codes::FourF16(_)
             | Codes::FourF32(_)
             | Codes::EightF16(_)
@@ -125,7 +135,7 @@ impl Packer {
                 Codes::FourF32(to) => place.four(to, &parts, |value| value),
                 Codes::EightF16(to) => place.eight(to, &parts, f32_to_f16),
                 Codes::EightF32(to) | Codes::Fine(to) => place.eight(to, &parts, |value| value),
-                Codes::F32(_) | Codes::F16(_) | Codes::Bf16(_) => {
+                Codes::F32(_) | Codes::F16(_) | Codes::Bf16(_) | Codes::ByRow(_) => {
                     unreachable!("quantised formats only")
                 }
             }

@@ -28,6 +28,11 @@ pub(crate) fn stored(format: Format, rows: usize, columns: usize, seed: u64) -> 
                 block = vec![next() as u8, (next() as u8 & 0x80) | 0x3d];
                 &[]
             }
+            Format::E4m3 => {
+                // The last code is no number.
+                block[0] &= !1;
+                &[]
+            }
             Format::Q8_0 | Format::Q4_0 | Format::Q5_0 => &[0],
             Format::Q4_1 | Format::Q5_1 | Format::Q4K | Format::Q5K => &[0, 2],
             Format::Q6K => &[208],
@@ -59,11 +64,35 @@ fn rows_come_out_as_they_went_in() {
 }
 
 #[test]
+fn rows_of_fp8_are_multiplied_by_their_scales() {
+    let (rows, columns) = (19, 32);
+    let bytes = stored(Format::E4m3, rows, columns, 3);
+    let mut packer = Packer::new(Format::E4m3, rows, columns);
+    packer.rows(0, &bytes).unwrap();
+    let mut matrix = packer.finish();
+    let scales: Vec<f32> = (0..rows).map(|row| 0.1 + row as f32).collect();
+    matrix.scale_rows(&scales);
+    let (mut expected, mut found) = (vec![0.0; columns], vec![0.0; columns]);
+    for (row, bytes) in bytes.chunks_exact(columns).enumerate() {
+        Format::E4m3.dequantise(bytes, &mut expected);
+        expected
+            .iter_mut()
+            .for_each(|number| *number *= scales[row]);
+        matrix.row(row, &mut found);
+        assert_eq!(expected, found, "row {row}");
+    }
+}
+
+#[test]
 fn numbers_that_are_none_are_refused() {
     let mut bytes = stored(Format::Q4_1, 3, 32, 1);
     // The scale of the second row.
     bytes[20..22].copy_from_slice(&0x7e00u16.to_le_bytes());
     let refused = Packer::new(Format::Q4_1, 3, 32).rows(0, &bytes);
+    assert_eq!(refused, Err(MatrixError::NotFinite { row: 1 }));
+    let mut bytes = stored(Format::E4m3, 2, 32, 1);
+    bytes[40] = 0xff;
+    let refused = Packer::new(Format::E4m3, 2, 32).rows(0, &bytes);
     assert_eq!(refused, Err(MatrixError::NotFinite { row: 1 }));
     let mut bytes = stored(Format::F32, 2, 8, 1);
     bytes[4..8].copy_from_slice(&f32::INFINITY.to_le_bytes());

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod fp8;
+mod fp8_folder;
 mod golden;
 mod invariant;
 

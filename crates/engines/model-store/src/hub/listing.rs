@@ -70,7 +70,10 @@ pub(super) fn sha256_in(text: &str) -> Option<String> {
 fn is_description(name: &str) -> bool {
     matches!(
         name,
-        "config.json" | "generation_config.json" | "special_tokens_map.json"
+        "config.json"
+            | "generation_config.json"
+            | "hf_quant_config.json"
+            | "special_tokens_map.json"
     ) || (name.starts_with("tokenizer") && name.ends_with(".json"))
         || name.starts_with("chat_template")
 }

@@ -31,6 +31,7 @@ impl Bench {
         Self::new(&[
             ("README.md", b"read me"),
             ("config.json", b"{}"),
+            ("hf_quant_config.json", b"{}"),
             ("tokenizer.json", b"{\"a\": 1}"),
             ("tokenizer_config.json", b"{}"),
             ("chat_template.jinja", b"{{ x }}"),
@@ -70,9 +71,10 @@ impl Bench {
     }
 }
 
-const MODEL: [&str; 8] = [
+const MODEL: [&str; 9] = [
     "chat_template.jinja",
     "config.json",
+    "hf_quant_config.json",
     "homing.json",
     "model-00001-of-00002.safetensors",
     "model-00002-of-00002.safetensors",
@@ -95,7 +97,7 @@ async fn takes_the_files_of_a_model() {
     assert_eq!(told[0].step, Step::Listing);
     assert_eq!(told.last().unwrap().percent(), Some(100));
     assert!(
-        told[1..].iter().all(|told| told.total == Some(600_021)),
+        told[1..].iter().all(|told| told.total == Some(600_023)),
         "{told:?}"
     );
     assert!(told.iter().map(|told| told.done).is_sorted());

@@ -18,7 +18,7 @@ use http_client::{HttpClient, HttpOptions, Pipe};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use loadgen::client::{Client, Patience, Target};
-use loadgen::{LiveConfig, LiveParts, LoadGenerator, Settings, Starter};
+use loadgen::{LiveConfig, LiveParts, LoadGenerator, Readiness, Settings, Starter};
 use parking_lot::Mutex;
 use router::RouterChange;
 use serde_json::{Value, json};
@@ -196,6 +196,7 @@ fn load_generator(tasks: &TaskTracker) -> LoadGenerator {
         registry: Registry::new(),
         clock,
         records: None,
+        ready: Readiness::assumed(),
     };
     LoadGenerator::spawn(config, parts, tasks).unwrap()
 }
@@ -256,6 +257,7 @@ impl System for Invented {
                 queued: Some(0),
             },
             workers: workers.collect(),
+            profiles: Vec::new(),
             block_size: 32,
             last_decision: Some(LatestDecision::Elsewhere(json!({ "number": 1 }))),
             gpu: GpuSource::Process,

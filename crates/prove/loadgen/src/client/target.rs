@@ -75,6 +75,12 @@ impl Target {
         with_path(&self.base, &path).expect("the base and the path were checked")
     }
 
+    /// Beside the API, as servers of engines and gateways' probes have it.
+    pub(super) fn health(&self) -> Uri {
+        let path = self.base.path().trim_end_matches("/v1");
+        with_path(&self.base, &format!("{path}/health")).expect("the base was checked")
+    }
+
     pub(super) fn headers(&self, headers: &mut HeaderMap) {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(Key(key)) = &self.key {
@@ -103,6 +109,8 @@ mod tests {
         ] {
             let target = Target::new(address, "m").unwrap();
             assert_eq!(target.uri("/models").to_string(), uri);
+            let health = uri.replace("/v1", "").replace("/models", "/health");
+            assert_eq!(target.health().to_string(), health);
         }
         for address in [
             "",

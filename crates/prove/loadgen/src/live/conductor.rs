@@ -14,6 +14,7 @@ use crate::client::{Exchange, Message};
 use crate::driver::{Driver, Ending, Fate};
 use crate::failure::Failure;
 use crate::log::{ConversationStatus, Opening};
+use crate::readiness::Readiness;
 use crate::record::{Occasion, RequestRecord};
 use crate::script::TurnPlan;
 use crate::settings::StarterMode;
@@ -38,6 +39,7 @@ pub(super) struct Conductor {
     lanes: BTreeMap<usize, Lane>,
     shared: Arc<Shared>,
     clock: Clock,
+    ready: Readiness,
     /// Ends the running requests.
     cancel: CancellationToken,
 }
@@ -87,6 +89,7 @@ impl Conductor {
             lanes: BTreeMap::new(),
             shared,
             clock: parts.clock,
+            ready: parts.ready,
             cancel: CancellationToken::new(),
         }
     }
@@ -101,6 +104,7 @@ impl Conductor {
             }
             self.account();
             let wait = self.driver.next_due(now).map(|due| due - now);
+            let waits = self.shared.measurements.lock().phase == Phase::Waiting;
             tokio::select! {
                 // Orders are rare and go first; a fixed order makes equal runs equal.
                 biased;
@@ -116,6 +120,7 @@ impl Conductor {
                     Some(report) => self.handle_report(report),
                     None => break,
                 },
+                () = self.ready.ready(), if waits => self.start(self.clock.now()),
                 () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
             }
         }
@@ -127,11 +132,12 @@ impl Conductor {
         let phase = self.shared.measurements.lock().phase;
         match order {
             Command::Start => match phase {
+                Phase::Stopped if !self.ready.is_ready() => self.set_phase(Phase::Waiting),
                 Phase::Stopped => self.start(now),
                 Phase::Paused => self.resume(now),
                 // Running requests end into the new run.
                 Phase::Draining => self.start(now),
-                Phase::Running => {}
+                Phase::Running | Phase::Waiting => {}
             },
             Command::Pause if phase == Phase::Running => {
                 self.driver.pause();

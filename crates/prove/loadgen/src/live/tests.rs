@@ -36,6 +36,16 @@ fn bench(settings: Settings, manner: Manner) -> Bench {
 }
 
 fn bench_with(settings: Settings, manner: Manner, user: Option<&Mock>) -> Bench {
+    bench_when(settings, manner, user, |_| Readiness::assumed())
+}
+
+/// With a readiness that is made of the client.
+fn bench_when(
+    settings: Settings,
+    manner: Manner,
+    user: Option<&Mock>,
+    ready: impl FnOnce(Client) -> Readiness,
+) -> Bench {
     let clock = Clock::start();
     let (mock, registry) = (Mock::new(manner), Registry::new());
     let records: Arc<Mutex<Vec<RequestRecord>>> = Arc::default();
@@ -48,6 +58,7 @@ fn bench_with(settings: Settings, manner: Manner, user: Option<&Mock>) -> Bench 
         unix_ms: 1_000_000,
     };
     let parts = LiveParts {
+        ready: ready(mock.client(clock, false)),
         client: mock.client(clock, false),
         starters: vec![
             Starter::new("Tides", "The moon pulls."),
@@ -321,6 +332,39 @@ async fn load_resumes_when_the_target_returns() {
         after.conversations.failed, 0,
         "nobody gave up on an absent server"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn load_waits_for_the_first_worker() {
+    let nobody = Manner {
+        fault: Fault::Refuse {
+            status: 503,
+            every: 1,
+        },
+        ..Manner::default()
+    };
+    let follow = |client| Readiness::follow(client, None, &TaskTracker::new());
+    let bench = bench_when(settings(5), nobody, None, follow);
+    seconds(2).await;
+    bench.load.start().await;
+    seconds(20).await;
+    let waiting = bench.load.snapshot();
+    assert_eq!((waiting.phase, waiting.running_s), (Phase::Waiting, 0.0));
+    assert_eq!(waiting.conversations.active, 0);
+    bench.load.stop().await;
+    assert_eq!(bench.load.snapshot().phase, Phase::Stopped);
+    bench.load.start().await;
+    assert_eq!(bench.load.snapshot().phase, Phase::Waiting);
+    bench.mock.behave(Manner::default());
+    bench.load.begun().await;
+    seconds(10).await;
+    let running = bench.load.snapshot();
+    assert_eq!(running.phase, Phase::Running);
+    assert_eq!(
+        (running.totals.failures, running.conversations.active),
+        (0, 5)
+    );
+    assert!(running.running_s > 8.0 && running.totals.requests > 5);
 }
 
 #[tokio::test(start_paused = true)]

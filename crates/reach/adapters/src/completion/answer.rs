@@ -294,16 +294,16 @@ impl Answer {
         }
     }
 
-    fn started(&mut self, after: Duration) -> Option<Started> {
+    fn started(&mut self, after: Duration) -> Option<Box<Started>> {
         let cached_tokens = self.cached_tokens.unwrap_or(self.expected_cached);
         self.reported = Some(cached_tokens);
-        Some(Started {
+        Some(Box::new(Started {
             cached_tokens,
             // Engines do not report how long a request waited before its prefill.
             intake: Duration::ZERO,
             queue_wait: Duration::ZERO,
             prefill: after,
-        })
+        }))
     }
 
     /// Log-probabilities, if the engine has one per token.

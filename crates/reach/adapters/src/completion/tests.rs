@@ -243,13 +243,13 @@ fn usage(cached: u32) -> Value {
         "prompt_tokens_details": {"cached_tokens": cached}}})
 }
 
-fn started(cached_tokens: u32) -> Option<Started> {
-    Some(Started {
+fn started(cached_tokens: u32) -> Option<Box<Started>> {
+    Some(Box::new(Started {
         cached_tokens,
         intake: Duration::ZERO,
         queue_wait: Duration::ZERO,
         prefill: AFTER,
-    })
+    }))
 }
 
 #[test]

@@ -377,12 +377,14 @@ impl ForwardedAnswer {
         };
         self.reported = self.reported.or(news);
         self.chunks.push_back(TokenChunk {
-            started: news.map(|cached_tokens| Started {
-                cached_tokens,
-                // Engines do not report how long a request waited before its prefill.
-                intake: Duration::ZERO,
-                queue_wait: Duration::ZERO,
-                prefill: after,
+            started: news.map(|cached_tokens| {
+                Box::new(Started {
+                    cached_tokens,
+                    // Engines do not report how long a request waited before its prefill.
+                    intake: Duration::ZERO,
+                    queue_wait: Duration::ZERO,
+                    prefill: after,
+                })
             }),
             finish,
             written: Some(Box::new(Written {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapters::{EngineSettings, EngineSpec, Engines, StartError, Timing, Tokenize};
+use adapters::{
+    EngineSettings, EngineSpec, Engines, SharedEstimates, StartError, Timing, Tokenize,
+};
 use axum::body::Body;
 use axum::http::response::Parts;
 use axum::http::{Request, StatusCode};
@@ -48,6 +50,7 @@ fn settings(clock: Clock) -> EngineSettings {
             silent_after: Duration::from_secs(4),
             retry_interval: Duration::from_millis(20),
         },
+        shared: None,
     }
 }
 
@@ -64,10 +67,23 @@ impl Bench {
     }
 
     pub(crate) fn try_start(specs: &[String]) -> Result<Self, StartError> {
+        Self::with(specs, &settings(Clock::start()))
+    }
+
+    /// One of several frontends' that tell each other what was processed.
+    pub(crate) fn sharing(specs: &[String], shared: &SharedEstimates) -> Self {
+        let settings = EngineSettings {
+            shared: Some(shared.clone()),
+            ..settings(Clock::start())
+        };
+        Self::with(specs, &settings).unwrap()
+    }
+
+    fn with(specs: &[String], settings: &EngineSettings) -> Result<Self, StartError> {
         let (roster, changes) = roster();
         let registry = Registry::new();
         let tasks = Tasks::new();
-        keep(specs, Clock::start(), &roster, &registry, &tasks)?;
+        keep(specs, settings, &roster, &registry, &tasks)?;
         Ok(Self {
             registry,
             changes,
@@ -97,13 +113,13 @@ impl Bench {
 
 fn keep(
     specs: &[String],
-    clock: Clock,
+    settings: &EngineSettings,
     roster: &Roster,
     registry: &Registry,
     tasks: &Tasks,
 ) -> Result<(), StartError> {
     let specs: Vec<EngineSpec> = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    let engines = Engines::start(specs, &settings(clock), roster, registry, tasks);
+    let engines = Engines::start(specs, settings, roster, registry, tasks);
     engines.map(|_| ())
 }
 
@@ -227,7 +243,7 @@ impl Service {
             changes,
         };
         frontend.serve_model(model, &tasks);
-        keep(specs, clock, &roster, &registry, &tasks).unwrap();
+        keep(specs, &settings(clock), &roster, &registry, &tasks).unwrap();
         let service = Self {
             router,
             frontend,

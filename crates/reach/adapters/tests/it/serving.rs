@@ -1,7 +1,9 @@
 //! Requests through a whole frontend: turns go home, and the figures are the engine's.
 
-use adapters::EngineKind;
+use adapters::{EngineKind, SharedEstimates};
+use contract::{LocalHash, ModelName, Processed};
 use serde_json::{Value, json};
+use transport::Member;
 
 use crate::harness::{Bench, Service, request, run, until};
 use crate::standin::{Build, StandIn};
@@ -179,4 +181,47 @@ async fn an_engine_that_should_publish_and_does_not_is_guessed() {
         run(&*member.link, request(&prompt, 4)).await.unwrap();
     }
     assert_eq!(member.link.snapshot().await.unwrap().blocks.len(), 3);
+}
+
+async fn blocks_of(member: &Member) -> usize {
+    member.link.snapshot().await.unwrap().blocks.len()
+}
+
+#[tokio::test]
+async fn frontends_believe_the_same_of_an_engine_without_events() {
+    let engine = StandIn::start(Build::new(EngineKind::Openai)).await;
+    let specs = [engine.spec(",slots=8")];
+    let (here, there) = (SharedEstimates::default(), SharedEstimates::default());
+    let mut told = here.ours();
+    let mut first = Bench::sharing(&specs, &here);
+    let mut second = Bench::sharing(&specs, &there);
+    let (ours, theirs) = (first.joined().await, second.joined().await);
+    let prompt: Vec<u32> = (100..400).collect();
+    run(&*ours.link, request(&prompt, 4)).await.unwrap();
+    let processed = told.try_recv().unwrap();
+    there.hear(&processed);
+    // What comes back is known.
+    here.hear(&processed);
+    assert_eq!((blocks_of(&ours).await, blocks_of(&theirs).await), (9, 9));
+}
+
+#[tokio::test]
+async fn an_engines_own_events_are_not_added_to() {
+    for (kind, believed) in [(EngineKind::Openai, 3), (EngineKind::Vllm, 0)] {
+        let engine = StandIn::start(Build::new(kind)).await;
+        let shared = SharedEstimates::default();
+        let mut bench = Bench::sharing(&[engine.spec(",slots=8")], &shared);
+        let member = bench.joined().await;
+        let processed = |block_size| Processed {
+            model: ModelName::new("served"),
+            worker: member.card.id,
+            block_size,
+            blocks: [1, 2, 3].map(LocalHash).into(),
+        };
+        // Blocks of another size are others.
+        shared.hear(&processed(16));
+        assert_eq!(blocks_of(&member).await, 0);
+        shared.hear(&processed(32));
+        assert_eq!(blocks_of(&member).await, believed, "{kind}");
+    }
 }

@@ -47,7 +47,7 @@ fn check(directory: &mut Directory, update: Update, expected: Expect) {
     let words = directory.apply(update).into_iter().map(|step| match step {
         Step::Joined(description) => format!(
             "+{} {} {}",
-            description.card.id, description.serving.path, description.card.name
+            description.card.id, description.serving.target, description.card.name
         ),
         Step::Left(id) => format!("-{id}"),
         Step::Refused(id, reason) => format!("!{id} {reason}"),
@@ -61,7 +61,7 @@ fn check(directory: &mut Directory, update: Update, expected: Expect) {
 fn a_worker_joins_once_all_is_there_in_any_order() {
     let orders = [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]];
     for order in orders {
-        let mut directory = Directory::new(None);
+        let mut directory = Directory::new(Scope::default());
         let parts = worker(10);
         check(&mut directory, put(parts[order[0]].clone()), expect![""]);
         check(&mut directory, put(parts[order[1]].clone()), expect![""]);
@@ -69,7 +69,7 @@ fn a_worker_joins_once_all_is_there_in_any_order() {
         check(
             &mut directory,
             last.clone(),
-            expect!["+10 a/generate backend-a"],
+            expect!["+10 10.0.0.2:99/a/generate backend-a"],
         );
         check(&mut directory, last, expect![""]);
     }
@@ -78,7 +78,7 @@ fn a_worker_joins_once_all_is_there_in_any_order() {
 #[test]
 fn a_worker_leaves_with_any_of_its_parts() {
     for part in 0..3 {
-        let mut directory = Directory::new(None);
+        let mut directory = Directory::new(Scope::default());
         directory.apply(Update::Snapshot([worker(10), worker(11)].concat()));
         let gone = worker(10)[part].0.clone();
         check(&mut directory, Update::Deleted(gone), expect!["-10"]);
@@ -87,20 +87,20 @@ fn a_worker_leaves_with_any_of_its_parts() {
 
 #[test]
 fn a_snapshot_tells_who_left_and_who_came_meanwhile() {
-    let mut directory = Directory::new(None);
+    let mut directory = Directory::new(Scope::default());
     directory.apply(Update::Snapshot([worker(1), worker(2)].concat()));
     check(
         &mut directory,
         Update::Snapshot([worker(2), worker(3)].concat()),
         expect![[r#"
             -1
-            +3 3/generate backend-3"#]],
+            +3 10.0.0.2:99/3/generate backend-3"#]],
     );
 }
 
 #[test]
 fn a_worker_that_changes_leaves_and_joins_anew() {
-    let mut directory = Directory::new(None);
+    let mut directory = Directory::new(Scope::default());
     directory.apply(Update::Snapshot(worker(1)));
     check(
         &mut directory,
@@ -110,7 +110,7 @@ fn a_worker_that_changes_leaves_and_joins_anew() {
         )),
         expect![[r#"
             -1
-            +1 1/generate backend-1"#]],
+            +1 10.0.0.2:99/1/generate backend-1"#]],
     );
 }
 
@@ -129,7 +129,7 @@ fn workers_that_cannot_serve_us_are_refused_with_a_reason() {
     ];
     let mut reasons = Vec::new();
     for replace in refusals {
-        let mut directory = Directory::new(None);
+        let mut directory = Directory::new(Scope::default());
         let mut parts = worker(1);
         parts[2] = model(1, &[replace]);
         for step in directory.apply(Update::Snapshot(parts.clone())) {
@@ -156,7 +156,7 @@ fn workers_that_cannot_serve_us_are_refused_with_a_reason() {
 
 #[test]
 fn one_unreadable_value_does_not_hide_the_others() {
-    let mut directory = Directory::new(None);
+    let mut directory = Directory::new(Scope::default());
     let mut parts = worker(1);
     parts.push(("v1/mdc/x".to_owned(), b"{".to_vec()));
     check(
@@ -164,32 +164,49 @@ fn one_unreadable_value_does_not_hide_the_others() {
         Update::Snapshot(parts),
         expect![[r#"
             ?v1/mdc/x registration cannot be read: EOF while parsing an object at line 1 column 1
-            +1 1/generate backend-1"#]],
+            +1 10.0.0.2:99/1/generate backend-1"#]],
     );
 }
 
 #[test]
 fn other_namespaces_are_not_ours() {
-    let mut directory = Directory::new(Some("elsewhere".to_owned()));
+    let mut directory = Directory::new(Scope {
+        namespace: Some("elsewhere".to_owned()),
+        nats: false,
+    });
     check(&mut directory, Update::Snapshot(worker(1)), expect![""]);
 }
 
 #[test]
-fn versions_before_sources_are_asked_by_rank() {
-    let mut directory = Directory::new(None);
-    let parts = [
-        endpoint(1, "generate"),
-        endpoint(1, "worker_kv_indexer_query_dp0"),
-        model(1, &[]),
-    ];
-    directory.apply(Update::Snapshot(parts.to_vec()));
-    let recovery = directory.members().next().unwrap().recovery.clone();
-    assert_eq!(recovery.unwrap().path, "1/worker_kv_indexer_query_dp0");
+fn versions_before_sources_are_asked_by_rank_or_worker() {
+    for name in ["worker_kv_indexer_query_dp0", "worker_kv_indexer_query"] {
+        let mut directory = Directory::new(Scope::default());
+        let parts = [endpoint(1, "generate"), endpoint(1, name), model(1, &[])];
+        directory.apply(Update::Snapshot(parts.to_vec()));
+        let recovery = directory.members().next().unwrap().recovery.clone();
+        let target = recovery.unwrap().target.to_string();
+        assert_eq!(target, format!("10.0.0.2:99/1/{name}"));
+    }
+}
+
+#[test]
+fn what_a_worker_waits_for_is_known() {
+    let mut directory = Directory::new(Scope::default());
+    let waits = |directory: &Directory| {
+        let missing = directory.incomplete().values().map(ToString::to_string);
+        missing.collect::<Vec<_>>().join(", ")
+    };
+    directory.apply(put(model(1, &[])));
+    assert_eq!(waits(&directory), "the endpoint `dynamo/backend/generate`");
+    directory.apply(put(endpoint(1, "generate")));
+    assert_eq!(waits(&directory), "an endpoint that dumps its cache");
+    directory.apply(put(endpoint(1, "worker_kv_query_source_1")));
+    assert_eq!(waits(&directory), "");
 }
 
 #[test]
 fn a_card_says_what_the_worker_is() {
-    let mut directory = Directory::new(None);
+    let mut directory = Directory::new(Scope::default());
     let mut parts = worker(1);
     parts[2] = model(1, &[(r#""enable_eagle":false"#, r#""enable_eagle":true"#)]);
     directory.apply(Update::Snapshot(parts));
@@ -234,14 +251,146 @@ fn channels_belong_to_workers_as_far_as_that_is_told() {
     let source =
         r#"{"type":"EventSource","publisher_id":70,"metadata":{"worker":{"worker_id":1}}}"#;
     let source = ("v1/event_sources/70".to_owned(), source.as_bytes().to_vec());
-    let mut directory = Directory::new(None);
+    let mut directory = Directory::new(Scope::default());
     let channels = [channel(70, 1), channel(2, 2), channel(71, 3), source];
     let all = [worker(1), worker(2), channels.to_vec()].concat();
     directory.apply(Update::Snapshot(all));
     let expected = [
-        ("tcp://h:1".to_owned(), Some(WorkerId(1))),
-        ("tcp://h:2".to_owned(), Some(WorkerId(2))),
-        ("tcp://h:3".to_owned(), None),
+        ("tcp://h:1", &[1][..]),
+        ("tcp://h:2", &[2]),
+        ("tcp://h:3", &[]),
     ];
+    let expected = expected.map(|(address, workers)| {
+        let workers = workers.iter().copied().map(WorkerId);
+        (ChannelAddress::Zmq(address.to_owned()), workers.collect())
+    });
     assert_eq!(directory.channels(), expected.into());
+}
+
+/// What worker `id` registers of its publisher, whose events go over NATS.
+fn publisher(id: u64) -> Vec<(String, Vec<u8>)> {
+    let channel = format!(
+        r#"{{"type":"EventChannel","scope":{{"kind":"endpoint","endpoint":{{"namespace":"dynamo","component":"backend","name":"generate"}}}},"topic":"kv-events","instance_id":7{id},"transport":{{"kind":"Nats","config":{{"subject_prefix":"namespace.dynamo.component.backend.endpoint.generate"}}}}}}"#
+    );
+    let source = format!(
+        r#"{{"type":"EventSource","publisher_id":7{id},"metadata":{{"worker":{{"worker_id":{id}}}}}}}"#
+    );
+    vec![
+        (format!("v1/event_channels/7{id}"), channel.into_bytes()),
+        (format!("v1/event_sources/7{id}"), source.into_bytes()),
+    ]
+}
+
+fn with_nats() -> Directory {
+    Directory::new(Scope {
+        namespace: None,
+        nats: true,
+    })
+}
+
+#[test]
+fn workers_that_publish_over_nats_share_a_subject() {
+    let mut directory = with_nats();
+    let subject = "namespace.dynamo.component.backend.endpoint.generate.kv-events";
+    let address = ChannelAddress::Nats(subject.to_owned());
+    directory.apply(Update::Snapshot([worker(1), publisher(1)].concat()));
+    let workers = BTreeSet::from([WorkerId(1)]);
+    assert_eq!(directory.channels(), [(address.clone(), workers)].into());
+    let both = [worker(1), publisher(1), worker(2), publisher(2)].concat();
+    directory.apply(Update::Snapshot(both));
+    let workers = BTreeSet::from([WorkerId(1), WorkerId(2)]);
+    assert_eq!(directory.channels(), [(address, workers)].into());
+    directory.apply(Update::Snapshot(Vec::new()));
+    assert_eq!(directory.channels(), Channels::new());
+}
+
+#[test]
+fn without_nats_a_worker_that_needs_it_is_refused_with_what_to_set() {
+    let mut directory = Directory::new(Scope::default());
+    check(
+        &mut directory,
+        Update::Snapshot([worker(1), publisher(1), worker(2)].concat()),
+        expect![[r#"
+            !1 it publishes its cache events over NATS: set --nats on this frontend
+            +2 10.0.0.2:99/2/generate backend-2"#]],
+    );
+    assert_eq!(directory.channels(), Channels::new());
+    // Its publisher may be the last that is registered.
+    let mut directory = Directory::new(Scope::default());
+    directory.apply(Update::Snapshot(worker(1)));
+    let [channel, source] = <[_; 2]>::try_from(publisher(1)).unwrap();
+    check(
+        &mut directory,
+        put(channel),
+        expect![[r#"
+            -1
+            !1 it publishes its cache events over NATS: set --nats on this frontend"#]],
+    );
+    check(&mut directory, put(source), expect![""]);
+    let mut directory = Directory::new(Scope::default());
+    check(
+        &mut directory,
+        Update::Snapshot(over_nats(worker(1))),
+        expect!["!1 it takes requests over NATS: set --nats on this frontend"],
+    );
+}
+
+#[test]
+fn a_publisher_that_nobody_names_publishes_for_its_component() {
+    let subject = "namespace.dynamo.component.backend.kv-events";
+    let channel = |prefix: &str| {
+        let value = format!(
+            r#"{{"type":"EventChannel","namespace":"dynamo","component":"backend","topic":"kv-events","instance_id":70,"transport":{{"kind":"Nats","config":{{"subject_prefix":"{prefix}"}}}}}}"#
+        );
+        vec![(format!("v1/event_channels/{prefix}"), value.into_bytes())]
+    };
+    let own = channel("namespace.dynamo.component.backend");
+    let other = channel("namespace.dynamo.component.backend2");
+    let mut directory = with_nats();
+    directory.apply(Update::Snapshot(
+        [worker(1), worker(2), own.clone(), other.clone()].concat(),
+    ));
+    let channels = directory.channels();
+    let workers = BTreeSet::from([WorkerId(1), WorkerId(2)]);
+    assert_eq!(channels.len(), 2);
+    assert_eq!(channels[&ChannelAddress::Nats(subject.to_owned())], workers);
+    let mut directory = Directory::new(Scope::default());
+    check(
+        &mut directory,
+        Update::Snapshot([worker(1), other].concat()),
+        expect!["+1 10.0.0.2:99/1/generate backend-1"],
+    );
+    check(
+        &mut directory,
+        Update::Snapshot([worker(1), own].concat()),
+        expect![[r#"
+            -1
+            !1 it publishes its cache events over NATS: set --nats on this frontend"#]],
+    );
+}
+
+/// The same worker, which takes its requests over NATS.
+fn over_nats(parts: Vec<(String, Vec<u8>)>) -> Vec<(String, Vec<u8>)> {
+    let parts = parts.into_iter().map(|(key, value)| {
+        let value = String::from_utf8(value).expect("text");
+        let value = value.replace(
+            r#"{"tcp":"10.0.0.2:99/1/"#,
+            r#"{"nats_tcp":"dynamo_backend."#,
+        );
+        (key, value.into_bytes())
+    });
+    parts.collect()
+}
+
+#[test]
+fn with_nats_a_worker_that_needs_it_joins() {
+    let mut directory = with_nats();
+    check(
+        &mut directory,
+        Update::Snapshot([over_nats(worker(1)), publisher(1)].concat()),
+        expect!["+1 dynamo_backend.generate on NATS backend-1"],
+    );
+    let recovery = directory.members().next().unwrap().recovery.clone();
+    let target = recovery.unwrap().target.to_string();
+    assert_eq!(target, "dynamo_backend.worker_kv_query_source_1 on NATS");
 }

@@ -2,8 +2,7 @@
 //! with everything that elsewhere is under keys. It counts as long as its pod is ready.
 //!
 //! The objects are `DynamoWorkerMetadata` (`nvidia.com/v1alpha1`); which pods are ready is in the
-//! EndpointSlices that Dynamo's operator labels. Written from the public definitions and not
-//! tested on a cluster.
+//! EndpointSlices that Dynamo's operator labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 

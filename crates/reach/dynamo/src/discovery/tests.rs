@@ -21,6 +21,7 @@ async fn a_registration_that_cannot_be_read_is_counted() {
         namespace: None,
         listen: ([127, 0, 0, 1], 0).into(),
         advertise: None,
+        nats: None,
         clock: Clock::start(),
     };
     let registry = Registry::Files(folder.path().to_owned());

@@ -19,8 +19,11 @@ fn endpoints_of_known_versions_are_read() {
     assert_eq!(endpoint.name.to_string(), "dynamo/backend/generate");
     assert_eq!(endpoint.instance, 7_216_921_776_586_614_218);
     let address = endpoint.address.unwrap();
-    assert_eq!(address.host, "10.0.0.2:41781");
-    assert_eq!(address.path, "6427a81e7139e5ca/dynamo/backend/generate");
+    let target = Target::Tcp {
+        host: "10.0.0.2:41781".to_owned(),
+        path: "6427a81e7139e5ca/dynamo/backend/generate".to_owned(),
+    };
+    assert_eq!(address.target, target);
     assert_eq!(address.codec, Codec::Msgpack);
     // 1.1: no codec.
     let value = r#"{"type":"Endpoint","component":"backend","endpoint":"generate","namespace":"dynamo","instance_id":1,"transport":{"tcp":"h:1/1/generate"}}"#;
@@ -28,12 +31,33 @@ fn endpoints_of_known_versions_are_read() {
         panic!("an endpoint was written");
     };
     assert_eq!(endpoint.address.unwrap().codec, Codec::Json);
-    // Over NATS it cannot be reached.
-    let value = r#"{"type":"Endpoint","component":"backend","endpoint":"generate","namespace":"dynamo","instance_id":1,"transport":{"nats_tcp":"subject"}}"#;
-    let Registration::Endpoint(endpoint) = read(value) else {
-        panic!("an endpoint was written");
+}
+
+#[test]
+fn an_endpoint_is_reached_over_tcp_or_nats() {
+    let target = |transport: &str| {
+        let value = format!(
+            r#"{{"type":"Endpoint","component":"backend","endpoint":"generate","namespace":"dynamo","instance_id":1,"transport":{transport}}}"#
+        );
+        let Registration::Endpoint(endpoint) = read(&value) else {
+            panic!("an endpoint was written");
+        };
+        endpoint.address.map(|address| address.target.to_string())
     };
-    assert_eq!(endpoint.address, None);
+    let check = |transport: &str, expected: Option<&str>| {
+        assert_eq!(target(transport).as_deref(), expected, "{transport}");
+    };
+    check(r#"{"tcp":"h:1/1/generate"}"#, Some("h:1/1/generate"));
+    check(
+        r#"{"nats_tcp":"dynamo_backend.generate-694da1f2c9dc5c43"}"#,
+        Some("dynamo_backend.generate-694da1f2c9dc5c43 on NATS"),
+    );
+    check(r#"{"tcp":"h:1"}"#, None);
+    check(r#"{"nats_tcp":"dynamo_backend.>"}"#, None);
+    check(r#"{"nats_tcp":""}"#, None);
+    check(r#"{"nats_tcp":7}"#, None);
+    check(r#"{"http":"h:1"}"#, None);
+    check("{}", None);
 }
 
 #[test]
@@ -42,7 +66,7 @@ fn channels_of_known_versions_are_read() {
     let expected = Registration::Channel(Channel {
         namespace: Some("dynamo".to_owned()),
         publisher: 3,
-        address: "tcp://10.0.0.2:46185".to_owned(),
+        address: ChannelAddress::Zmq("tcp://10.0.0.2:46185".to_owned()),
     });
     // 1.4 and later.
     let value = r#"{"type":"EventChannel","scope":{"kind":"endpoint","endpoint":{"namespace":"dynamo","component":"backend","name":"generate"}},"topic":"kv-events","instance_id":3,"transport":{"kind":"Zmq","config":{"endpoint":"tcp://10.0.0.2:46185"}}}"#;
@@ -52,8 +76,29 @@ fn channels_of_known_versions_are_read() {
     assert_eq!(channel(value), Some(expected));
     let other = value.replace("kv-events", "kv_metrics");
     assert_eq!(channel(&other), None);
-    let nats = value.replace("tcp://10.0.0.2:46185", "subject");
-    assert_eq!(channel(&nats), None);
+    let broker = value.replace("tcp://10.0.0.2:46185", "ipc://x");
+    assert_eq!(channel(&broker), None);
+}
+
+#[test]
+fn channels_over_nats_are_named_by_their_subject() {
+    let channel = |prefix: &str, topic: &str| {
+        let value = format!(
+            r#"{{"type":"EventChannel","scope":{{"kind":"endpoint","endpoint":{{"namespace":"dynamo","component":"backend","name":"generate"}}}},"topic":"{topic}","instance_id":3,"transport":{{"kind":"Nats","config":{{"subject_prefix":"{prefix}"}}}}}}"#
+        );
+        let registration = decode(value.as_bytes()).unwrap()?;
+        let Registration::Channel(channel) = registration else {
+            panic!("{registration:?}");
+        };
+        Some(channel.address.to_string())
+    };
+    let prefix = "namespace.dynamo.component.backend.endpoint.generate";
+    let subject = format!("{prefix}.kv-events on NATS");
+    assert_eq!(channel(prefix, "kv-events"), Some(subject));
+    assert_eq!(channel(prefix, "kv_metrics"), None);
+    for bad in ["", "a..b", ">", "a.*", "a b", "a.b\\r\\nPUB c", "ä"] {
+        assert_eq!(channel(bad, "kv-events"), None, "{bad}");
+    }
 }
 
 #[test]

@@ -1,8 +1,9 @@
-//! Cache events as workers publish them over ZeroMQ.
+//! Cache events as workers publish them over ZeroMQ and NATS.
 //!
-//! A message has four parts: topic, publisher (u64), number of the message (u64), frame. The
-//! frame is a version byte, a big-endian u32 length and an envelope in msgpack, whose payload
-//! is msgpack again: one event or a list of them.
+//! A message over ZeroMQ has four parts: topic, publisher (u64), number of the message (u64),
+//! frame. The frame is a version byte, a big-endian u32 length and an envelope. A message over
+//! NATS is the envelope alone. Envelopes are msgpack, and so is their payload: one event or a
+//! list of them.
 
 use serde::Deserialize;
 
@@ -76,14 +77,9 @@ impl WorkerEvent {
     }
 }
 
-/// The events in the fourth part of a message.
+/// The events in the fourth part of a message over ZeroMQ.
 pub fn decode(frame: &[u8]) -> Result<Vec<WorkerEvent>, DecodeError> {
     const WHAT: &str = "event frame";
-    #[derive(Deserialize)]
-    struct Envelope {
-        #[serde(deserialize_with = "bytes")]
-        payload: Vec<u8>,
-    }
     let Some((&[version, a, b, c, d], rest)) = frame.split_first_chunk::<5>() else {
         return Err(DecodeError::malformed(WHAT, "too short"));
     };
@@ -102,7 +98,17 @@ pub fn decode(frame: &[u8]) -> Result<Vec<WorkerEvent>, DecodeError> {
     let envelope = rest
         .get(..size as usize)
         .ok_or_else(|| DecodeError::malformed(WHAT, "shorter than it says"))?;
-    let envelope: Envelope = Codec::Msgpack.decode(WHAT, envelope)?;
+    decode_envelope(envelope)
+}
+
+/// The events in a message over NATS.
+pub fn decode_envelope(envelope: &[u8]) -> Result<Vec<WorkerEvent>, DecodeError> {
+    #[derive(Deserialize)]
+    struct Envelope {
+        #[serde(deserialize_with = "bytes")]
+        payload: Vec<u8>,
+    }
+    let envelope: Envelope = Codec::Msgpack.decode("event envelope", envelope)?;
     events(&envelope.payload)
 }
 

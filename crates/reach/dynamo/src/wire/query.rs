@@ -1,6 +1,9 @@
 //! Asks a worker for a dump of everything that it holds.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::event::WorkerEvent;
 use super::{Codec, DecodeError, engine};
@@ -21,32 +24,91 @@ struct Query {
 /// A worker's reply to a request for a dump.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub enum DumpReply {
-    /// Everything it holds, parents before children. The events' own numbers are meaningless;
-    /// `last_event_id` is the last event that is contained.
-    TreeDump {
-        events: Vec<WorkerEvent>,
-        last_event_id: u64,
-    },
+    /// Everything it holds, parents before children. The events' own numbers are meaningless.
+    TreeDump(Dump),
     /// The events themselves, if it still has all of them.
-    Events {
-        events: Vec<WorkerEvent>,
-        last_event_id: u64,
-    },
+    Events(Dump),
     TreeDumpFailed {
         #[serde(default)]
         message: String,
     },
-    TooNew {},
+    /// Nothing so new has been published.
+    TooNew {
+        newest_available: u64,
+    },
     InvalidRange {},
     Error(String),
 }
 
-/// The body of a query for everything.
-pub fn everything(worker_id: u64, dp_rank: u32, codec: Codec) -> Vec<u8> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dump {
+    pub events: Vec<WorkerEvent>,
+    /// The last event that is contained. Versions before 1.1 do not say it.
+    pub last_event_id: Option<u64>,
+}
+
+impl<'de> Deserialize<'de> for Dump {
+    /// Reads an object, or the list that versions before 1.1 send.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Dump;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("events, or an object that has them")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Dump, A::Error> {
+                let mut events = Vec::new();
+                while let Some(event) = list.next_element()? {
+                    events.push(event);
+                }
+                Ok(Dump {
+                    events,
+                    last_event_id: None,
+                })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Dump, A::Error> {
+                let (mut events, mut last_event_id) = (None, None);
+                while let Some(name) = fields.next_key::<String>()? {
+                    match name.as_str() {
+                        "events" => events = Some(fields.next_value()?),
+                        "last_event_id" => last_event_id = Some(fields.next_value()?),
+                        _ => {
+                            fields.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                let missing = |name| <A::Error as serde::de::Error>::missing_field(name);
+                Ok(Dump {
+                    events: events.ok_or_else(|| missing("events"))?,
+                    last_event_id: Some(last_event_id.ok_or_else(|| missing("last_event_id"))?),
+                })
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Range {
+    Everything,
+    /// What no event can be part of: the reply, [`DumpReply::TooNew`], has the newest event's number.
+    Beyond,
+}
+
+/// The body of a query.
+pub fn request(worker_id: u64, dp_rank: u32, range: Range, codec: Codec) -> Vec<u8> {
+    let start_event_id = match range {
+        Range::Everything => None,
+        Range::Beyond => Some(u64::MAX),
+    };
     codec.encode(&Query {
         worker_id,
         dp_rank,
-        start_event_id: None,
+        start_event_id,
         end_event_id: None,
         supports_tree_dump_failed: true,
     })
@@ -74,6 +136,25 @@ mod tests {
         read
     }
 
+    /// As versions before 1.1 write it.
+    fn dump_of_0_9() -> serde_json::Value {
+        json!([{"worker_id": 1, "event": {"event_id": 0, "data": {"stored": {"parent_hash": null,
+            "blocks": [{"block_hash": 5, "tokens_hash": 6}]}}, "dp_rank": 0}}])
+    }
+
+    #[track_caller]
+    fn is_refused(frame: &serde_json::Value) {
+        let written = serde_json::to_vec(frame).unwrap();
+        assert!(dump_reply(&written, Codec::Json).is_err(), "{frame}");
+    }
+
+    #[test]
+    fn a_dump_without_one_of_its_parts_is_refused() {
+        is_refused(&json!({"data": {"TreeDump": {"events": []}}}));
+        is_refused(&json!({"data": {"TreeDump": {"last_event_id": 1}}}));
+        is_refused(&json!({"data": {"TreeDump": 1}}));
+    }
+
     #[test]
     fn a_dump_is_read() {
         let event = json!({"worker_id": 1, "storage_tier": "device", "event": {"event_id": 0,
@@ -81,14 +162,15 @@ mod tests {
             [{"block_hash": 5, "tokens_hash": 6, "mm_extra_info": null}]}}, "dp_rank": 0}});
         let frame = json!({"data": {"TreeDump": {"events": [event], "last_event_id": 1,
             "reset_scope": "all"}}, "complete_final": false});
-        let Answer::Data(DumpReply::TreeDump {
-            events,
-            last_event_id,
-        }) = read(frame)
-        else {
+        let Answer::Data(DumpReply::TreeDump(dump)) = read(frame) else {
             panic!("a dump was written");
         };
-        assert_eq!((events.len(), last_event_id), (1, 1));
+        assert_eq!((dump.events.len(), dump.last_event_id), (1, Some(1)));
+        let list = json!({"data": {"TreeDump": dump_of_0_9()}, "complete_final": false});
+        let Answer::Data(DumpReply::TreeDump(dump)) = read(list) else {
+            panic!("a dump was written");
+        };
+        assert_eq!((dump.events.len(), dump.last_event_id), (1, None));
         assert_eq!(read(json!({"complete_final": true})), Answer::End);
     }
 
@@ -107,13 +189,17 @@ mod tests {
         );
         let new = json!({"TooNew": {"requested_start": 1, "requested_end": null,
             "newest_available": 0}});
-        assert_eq!(refusal(new), DumpReply::TooNew {});
+        let newest_available = 0;
+        assert_eq!(refusal(new), DumpReply::TooNew { newest_available });
     }
 
     #[test]
     fn a_query_for_everything_has_no_ends() {
-        let body = everything(7, 0, Codec::Json);
+        let body = request(7, 0, Range::Everything, Codec::Json);
         let expected = r#"{"worker_id":7,"dp_rank":0,"start_event_id":null,"end_event_id":null,"supports_tree_dump_failed":true}"#;
+        assert_eq!(std::str::from_utf8(&body).unwrap(), expected);
+        let body = request(7, 0, Range::Beyond, Codec::Json);
+        let expected = expected.replacen("null", "18446744073709551615", 1);
         assert_eq!(std::str::from_utf8(&body).unwrap(), expected);
     }
 

@@ -11,6 +11,7 @@ use contract::{
     RequestId, Sampling, WorkerCard, WorkerId, block_chain,
 };
 use dynamo::{Config, Dynamo, Registry};
+use nats::Nats;
 use router::Observed;
 use router::feed::Holdings;
 use router::prefix_index::PrefixIndex;
@@ -41,11 +42,16 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) async fn watch(registry: Registry) -> Self {
+        Self::watch_with(registry, None).await
+    }
+
+    pub(crate) async fn watch_with(registry: Registry, nats: Option<Nats>) -> Self {
         let (roster, changes) = roster();
         let config = Config {
             namespace: None,
             listen: ([0, 0, 0, 0], 0).into(),
             advertise: None,
+            nats,
             clock: Clock::start(),
         };
         let tasks = Tasks::new();

@@ -4,9 +4,11 @@
 //! installs it and runs them.
 
 mod fleet;
+mod over_nats;
+mod version_0_9;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contract::{FinishReason, LinkError};
@@ -17,10 +19,19 @@ use tempfile::TempDir;
 use test_servers::etcd::Server;
 
 use fleet::{Fleet, in_time, prompt, request};
-use test_servers::dynamo::{Genuine, RegisterAt, Setting, write_model};
+use test_servers::dynamo::{Genuine, Planes, RegisterAt, Setting, write_model};
 
 /// Tokens per block.
 pub(crate) const BLOCK: usize = 16;
+
+/// A program that `cargo xtask test --only dynamo` installs.
+fn installed(environment: &str, program: &str) -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
+    let target = target.expect("it is in the build directory");
+    let program = target.join(environment).join("bin").join(program);
+    assert!(program.is_file(), "run `cargo xtask test --only dynamo`");
+    program
+}
 
 /// Folders for a model and a registry.
 struct Ground {
@@ -40,20 +51,20 @@ impl Ground {
     }
 
     fn start(&self, options: &[&str]) -> Genuine {
-        self.start_in(RegisterAt::Folder(self.registry.path().to_owned()), options)
+        self.start_in(self.folder(), Planes::Direct, options)
     }
 
-    fn start_in(&self, place: RegisterAt, options: &[&str]) -> Genuine {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
-        let target = target.expect("it is in the build directory");
-        // Where `cargo xtask test --only dynamo` installs it.
-        let python = target.join("venv-dynamo/bin/python");
-        assert!(python.is_file(), "run `cargo xtask test --only dynamo`");
+    fn folder(&self) -> RegisterAt {
+        RegisterAt::Folder(self.registry.path().to_owned())
+    }
+
+    fn start_in(&self, place: RegisterAt, planes: Planes, options: &[&str]) -> Genuine {
         let setting = Setting {
-            python,
+            python: installed("venv-dynamo", "python"),
             model: self.model.path().to_owned(),
             name: "words".to_owned(),
             place,
+            planes,
             block_size: BLOCK,
         };
         setting.mocker(options).expect("python runs")
@@ -277,7 +288,7 @@ async fn workers_in_etcd_are_found_serve_and_leave_with_their_lease() {
     let etcd = Etcd::connect(&[server.address()], &etcd::Tls::default()).unwrap();
     let mut fleet = Fleet::watch(Registry::Etcd(etcd)).await;
     let place = RegisterAt::Etcd(server.address());
-    let mocker = ground.start_in(place, &["--speedup-ratio=20"]);
+    let mocker = ground.start_in(place, Planes::Direct, &["--speedup-ratio=20"]);
     let id = fleet.until(1).await[0];
     let worker = fleet.worker(id);
     let prompt = prompt(1, 70);

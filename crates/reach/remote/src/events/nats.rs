@@ -1,56 +1,17 @@
 //! Events over a NATS server: one subject per worker.
 //!
-//! The client reconnects forever and renews its subscriptions by itself. What was published
-//! while the server was away is partly delivered late and partly lost; batch numbers reveal
-//! both.
+//! What was published while the server was away is partly delivered late and partly lost; batch
+//! numbers reveal both.
 
-use std::time::Duration;
-
-use async_nats::{Client, ConnectOptions, Event};
-use futures_util::StreamExt as _;
-use tasks::Backoff;
+use ::nats::{Nats, NatsError, Received};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::warn;
 
-use super::{EventError, EventReceiver, Outgoing};
-
-/// A server that comes back is found within about a second.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// How soon a connection that died without a word is noticed.
-const PING_EVERY: Duration = Duration::from_secs(2);
-
-/// A client that keeps trying. Returns at once, even if there is no server yet.
-pub async fn connect(url: &str) -> Result<Client, EventError> {
-    let backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
-    let pause = move |attempt: usize| backoff.after(u32::try_from(attempt).unwrap_or(u32::MAX));
-    ConnectOptions::new()
-        .name("homing")
-        .retry_on_initial_connect()
-        .reconnect_delay_callback(pause)
-        .ping_interval(PING_EVERY)
-        .event_callback(|event| async move { log_event(&event) })
-        .connect(url)
-        .await
-        .map_err(|error| EventError::Nats(format!("{url}: {error}")))
-}
-
-fn log_event(event: &Event) {
-    match event {
-        Event::Connected => info!("connected to NATS"),
-        Event::Disconnected => warn!("lost the connection to NATS; reconnecting"),
-        Event::LameDuckMode
-        | Event::Draining
-        | Event::Closed
-        | Event::SlowConsumer(_)
-        | Event::ServerError(_)
-        | Event::ClientError(_) => warn!(%event, "NATS"),
-    }
-}
+use super::{EventReceiver, Outgoing};
 
 pub(super) async fn publish(
-    client: Client,
+    nats: Nats,
     subject: String,
     mut outgoing: mpsc::Receiver<Outgoing>,
     stop: CancellationToken,
@@ -58,8 +19,8 @@ pub(super) async fn publish(
     let work = async {
         while let Some(Outgoing { envelope, .. }) = outgoing.recv().await {
             // Waits only while the client's own buffer is full, and then ours drops.
-            if let Err(error) = client.publish(subject.clone(), envelope).await {
-                warn!(%error, "cannot publish to NATS");
+            if let Err(error) = nats.publish(&subject, envelope).await {
+                warn!(%error, "cannot publish");
             }
         }
     };
@@ -69,17 +30,19 @@ pub(super) async fn publish(
 /// Listens to one worker until `stop` fires. Returns once the subscription is under way; the
 /// task is the caller's to run.
 pub async fn listen(
-    client: &Client,
+    nats: &Nats,
     subject: &str,
     inlet: EventReceiver,
     stop: CancellationToken,
-) -> Result<impl Future<Output = ()> + Send + use<>, EventError> {
-    let subscribed = client.subscribe(subject.to_owned()).await;
-    let mut messages = subscribed.map_err(|error| EventError::Nats(error.to_string()))?;
+) -> Result<impl Future<Output = ()> + Send + use<>, NatsError> {
+    let mut subscription = nats.subscribe(subject).await?;
     Ok(async move {
         let work = async {
-            while let Some(message) = messages.next().await {
-                inlet.take(&message.payload);
+            while let Some(received) = subscription.next().await {
+                // A gap is shown by the numbers of batches, and the last one by the worker's beats.
+                if let Received::Message(envelope) = received {
+                    inlet.take(&envelope);
+                }
             }
         };
         stop.run_until_cancelled(work).await;

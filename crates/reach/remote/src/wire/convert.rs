@@ -180,11 +180,13 @@ pub fn from_chunk(chunk: wire::Chunk) -> Option<TokenChunk> {
     Some(TokenChunk {
         tokens: chunk.tokens.into(),
         logprobs: chunk.logprobs.into_iter().map(from_logprob).collect(),
-        started: chunk.started.map(|started| Started {
-            cached_tokens: started.cached_tokens,
-            intake: Duration::from_nanos(started.intake_nanos),
-            queue_wait: Duration::from_nanos(started.queue_wait_nanos),
-            prefill: Duration::from_nanos(started.prefill_nanos),
+        started: chunk.started.map(|started| {
+            Box::new(Started {
+                cached_tokens: started.cached_tokens,
+                intake: Duration::from_nanos(started.intake_nanos),
+                queue_wait: Duration::from_nanos(started.queue_wait_nanos),
+                prefill: Duration::from_nanos(started.prefill_nanos),
+            })
         }),
         finish,
         speculation: chunk.speculation.map(|counts| RequestSpeculation {
@@ -530,11 +532,13 @@ mod tests {
                         top: top.into_iter().map(|token| (token, logprob)).collect(),
                     })
                     .collect(),
-                started: started.map(|(cached_tokens, wait, prefill)| Started {
-                    cached_tokens,
-                    intake: Duration::from_nanos(prefill / 2),
-                    queue_wait: Duration::from_nanos(wait),
-                    prefill: Duration::from_nanos(prefill),
+                started: started.map(|(cached_tokens, wait, prefill)| {
+                    Box::new(Started {
+                        cached_tokens,
+                        intake: Duration::from_nanos(prefill / 2),
+                        queue_wait: Duration::from_nanos(wait),
+                        prefill: Duration::from_nanos(prefill),
+                    })
                 }),
                 finish,
                 speculation: speculation.map(|(drafts, kept, lost)| RequestSpeculation {

@@ -162,7 +162,7 @@ impl Pick {
         let begins = !std::mem::replace(&mut self.begun, true);
         if begins {
             self.phase = self.exchange.stage(traced::STREAM);
-            traced::started(&mut self.exchange, chunk.started);
+            traced::started(&mut self.exchange, chunk.started.as_deref());
         }
         self.tokens += u64::from(chunk.count());
         let tokens = self.tokens;
@@ -173,7 +173,7 @@ impl Pick {
         }
         if let Some(record) = record {
             if begins && let Some(understood) = understood {
-                record.prompt(understood.prompt_tokens(), chunk.started);
+                record.prompt(understood.prompt_tokens(), chunk.started.as_deref());
                 let prompt = Prompt {
                     request: id,
                     tokens: &understood.prompt,

@@ -236,8 +236,8 @@ async fn a_cache_that_cannot_be_reset_is_named() {
     let _feed = join_broken(&cluster, 7).await;
     let response = cluster.call("POST", "/reset_prefix_cache", None).await;
     let outcome: Value = serde_json::from_slice(&bytes(response).await).unwrap();
-    assert_eq!(outcome["reset"], serde_json::json!([0]));
-    assert_eq!(outcome["failed"][0]["worker"], 7);
+    assert_eq!(outcome["reset"], serde_json::json!(["0"]));
+    assert_eq!(outcome["failed"][0]["worker"], "7");
 }
 
 #[tokio::test(start_paused = true)]

@@ -186,11 +186,13 @@ impl WorkerLink for Scripted {
                     logprob: -0.5,
                     top: vec![(token, -0.5)],
                 }],
-                started: (at == 0).then_some(Started {
-                    cached_tokens: 0,
-                    intake: Duration::ZERO,
-                    queue_wait: Duration::ZERO,
-                    prefill: Duration::ZERO,
+                started: (at == 0).then(|| {
+                    Box::new(Started {
+                        cached_tokens: 0,
+                        intake: Duration::ZERO,
+                        queue_wait: Duration::ZERO,
+                        prefill: Duration::ZERO,
+                    })
                 }),
                 finish: (at + 1 == self.0.len()).then_some(FinishReason::Stop),
                 ..TokenChunk::default()

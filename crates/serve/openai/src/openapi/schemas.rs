@@ -277,7 +277,8 @@ fn extensions() -> Value {
         &["ttft_ms", "itl_ms", "total_time_ms", "kv_hit_rate"],
     ));
     let workers = fields("integer", &["prefill_worker_id", "decode_worker_id"]);
-    let mut candidate = fields("integer", &["worker", "overlap_blocks", "in_flight"]);
+    let mut candidate = fields("string", &["worker"]);
+    candidate.extend(fields("integer", &["overlap_blocks", "in_flight"]));
     candidate.insert("cost".to_owned(), json!({ "type": ["number", "null"] }));
     candidate.extend(fields("number", &["ttft_ms"]));
     let candidate = json!({ "type": "object", "properties": candidate });
@@ -402,7 +403,7 @@ fn control(router_modes: &[&str]) -> Value {
     let cost = json!({
         "type": "object",
         "properties": {
-            "worker": { "type": "integer" },
+            "worker": { "type": "string" },
             "overlap_blocks": { "type": "integer" },
             "prefill_blocks": { "type": "number" },
             "decode_blocks": { "type": "number" },
@@ -427,7 +428,7 @@ fn control(router_modes: &[&str]) -> Value {
                 "number": { "type": "integer", "description": "Counts from 1" },
                 "request": { "type": "string" },
                 "mode": { "type": "string" },
-                "winner": { "type": "integer", "description": "The worker that was chosen" },
+                "winner": { "type": "string", "description": "The id of the worker that was chosen" },
                 "reason": { "type": "string", "description": "Why it won" },
                 "prompt_tokens": { "type": "integer" },
                 "blocks": { "type": "integer", "description": "Full blocks of the prompt" },

@@ -52,7 +52,7 @@ fn every_path_is_described() {
         /v1/models/{model} get
         /v1/rerank post
         /v1/responses post
-        /workers get post
+        /workers get post put
         /workers/{id} delete"#]]
     .assert_eq(&lines.join("\n"));
     assert_eq!(document["info"]["version"], "1.2.3");

@@ -19,20 +19,28 @@ pub(super) fn schemas() -> Value {
             "required": ["workers"],
             "properties": { "workers": { "type": "array", "items": reference("Worker") } }
         },
+        "NewWorkers": {
+            "type": "object",
+            "required": ["workers"],
+            "properties": {
+                "workers": {
+                    "type": "array",
+                    "items": { "type": "object", "properties": worker_card() }
+                }
+            }
+        },
         "WorkerRequest": {
             "type": "object",
+            "required": ["profile"],
             "properties": {
-                "profile": {
-                    "type": "string",
-                    "description": "The simulator profile; the pool's own if absent."
-                }
+                "profile": { "type": "string", "description": "A shipped profile of the simulator." }
             }
         },
     })
 }
 
 fn worker_card() -> Value {
-    let mut card = fields("string", &["name", "model", "engine", "speculation"]);
+    let mut card = fields("string", &["id", "name", "model", "engine", "speculation"]);
     card.extend(fields(
         "boolean",
         &["simulated", "logprobs", "grammars", "logit_bias"],
@@ -44,7 +52,6 @@ fn worker_card() -> Value {
         "max_step_tokens",
         "max_context_tokens",
     ];
-    card.extend(fields("integer", &["id"]));
     card.extend(fields("integer", &sizes));
     for list in ["forwards", "adapters"] {
         let texts = json!({ "type": "array", "items": { "type": "string" } });

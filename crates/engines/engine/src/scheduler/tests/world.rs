@@ -246,5 +246,5 @@ pub(super) fn received(
 }
 
 pub(super) fn first_chunk(stream: &mut TokenStream) -> contract::Started {
-    stream.try_next().unwrap().unwrap().started.unwrap()
+    *stream.try_next().unwrap().unwrap().started.unwrap()
 }

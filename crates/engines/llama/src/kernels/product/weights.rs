@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use super::Weights;
 use crate::kernels::lanes::Lanes;
 use crate::layout::{BLOCK, LANES};
-use crate::matrix::Quantised;
+use crate::matrix::{self, Quantised};
 
 /// Numbers of one kind become lanes.
 pub(super) trait Stored<L: Lanes> {
@@ -92,6 +92,54 @@ impl<L: Lanes, K: Stored<L, Raw = T>, T: Copy> Weights<L> for Plain<'_, K, T> {
     unsafe fn scale(&self, _: usize, _: usize) -> L {
         // SAFETY: the caller guarantees the instructions.
         unsafe { L::splat(1.0) }
+    }
+    #[inline(always)]
+    unsafe fn offset(&self, _: usize, _: usize) -> L {
+        // SAFETY: the caller guarantees the instructions.
+        unsafe { L::splat(0.0) }
+    }
+    #[inline(always)]
+    fn has_offsets(&self) -> bool {
+        false
+    }
+}
+
+/// Numbers with a scale for each row.
+///
+/// Blocks take it one by one, as they do where each has its own: the loop is the same.
+pub(super) struct ByRow<'a> {
+    plain: Plain<'a, Bf16Weights, u16>,
+    scales: &'a [f32],
+}
+
+impl<'a> ByRow<'a> {
+    pub(super) fn new(rows: &'a matrix::ByRow, blocks: usize) -> Self {
+        Self {
+            plain: Plain::new(&rows.codes, blocks),
+            scales: &rows.scales,
+        }
+    }
+}
+
+impl<'a, L: Lanes> Weights<L> for ByRow<'a> {
+    const SHARED: usize = BLOCK;
+    const PLAIN: bool = true;
+    type Eight = <Plain<'a, Bf16Weights, u16> as Weights<L>>::Eight;
+
+    #[inline(always)]
+    unsafe fn eight(&self, stripe: usize, eighth: usize) -> Self::Eight {
+        // SAFETY: the caller's promise is the same.
+        unsafe { Weights::<L>::eight(&self.plain, stripe, eighth) }
+    }
+    #[inline(always)]
+    unsafe fn column(eight: &mut Self::Eight) -> L {
+        // SAFETY: the caller's promise is the same.
+        unsafe { Plain::<Bf16Weights, u16>::column(eight) }
+    }
+    #[inline(always)]
+    unsafe fn scale(&self, stripe: usize, _: usize) -> L {
+        // SAFETY: the caller guarantees the stripe, and each has sixteen scales.
+        unsafe { L::load(self.scales.as_ptr().add(stripe * LANES)) }
     }
     #[inline(always)]
     unsafe fn offset(&self, _: usize, _: usize) -> L {

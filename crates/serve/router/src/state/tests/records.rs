@@ -19,11 +19,11 @@ fn decisions_and_workers_read_well_as_json() {
           "mode": "kv-blocks",
           "prompt_tokens": 3200,
           "blocks": 100,
-          "winner": 2,
+          "winner": "2",
           "reason": "lowest cost 30.00",
           "candidates": [
             {
-              "worker": 1,
+              "worker": "1",
               "slots": 64,
               "in_flight": 1,
               "overlap_blocks": 20,

@@ -1,0 +1,203 @@
+//! The kernels, by what they compute and store.
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use super::unsupported;
+use crate::driver::{Context, Grid, Kernel, Module};
+use crate::ops::{Dtype, OpsError, PAGE_TOKENS};
+
+macro_rules! cubin {
+    ($name:literal) => {
+        include_bytes!(concat!("../../../kernels/sm_90a/", $name, ".cubin"))
+    };
+}
+
+/// Numbers of a chunk, chunks of a thread, threads of a block, blocks of a row: as `numbers.cuh` has them.
+const CHUNK: usize = 8;
+const KEPT: usize = 4;
+const ROW_THREADS: usize = 256;
+const ROW_BLOCKS: usize = 8;
+/// Numbers of the longest row.
+pub(super) const LARGEST_ROW: usize = CHUNK * KEPT * ROW_THREADS * ROW_BLOCKS;
+
+/// Sizes of heads that the fast kernels of attention are compiled for.
+pub(super) const FAST_HEADS: [usize; 2] = [64, 128];
+
+/// A page of FP8.
+const fn page_bytes(head_size: usize) -> usize {
+    2 * PAGE_TOKENS * head_size
+}
+
+/// Shared memory of `attend_decode.cu`: four warps with two pages each.
+const fn decode_bytes(head_size: usize) -> usize {
+    4 * 2 * page_bytes(head_size)
+}
+
+/// Shared memory of `attend_prefill.cu`: four pages, and 128 rows of queries as F16.
+const fn prefill_bytes(head_size: usize) -> usize {
+    4 * page_bytes(head_size) + 128 * 2 * head_size
+}
+
+/// All of them, loaded.
+#[derive(Debug)]
+pub(super) struct Kernels {
+    pub(super) embed: ByDtype,
+    pub(super) norm: ByDtype,
+    pub(super) gate: ByDtype,
+    pub(super) rotate_store: ByDtype,
+    pub(super) attend_any: ByDtype,
+    /// By head size.
+    pub(super) attend_decode: [(usize, Kernel); 2],
+    pub(super) attend_prefill: [(usize, Kernel); 2],
+    pub(super) combine: ByDtype,
+    pub(super) gemm: ByDtypes,
+    pub(super) fill_random: ByDtype,
+    pub(super) likeliest: Kernel,
+}
+
+impl Kernels {
+    pub(super) fn load(context: &Arc<Context>) -> Result<Self, OpsError> {
+        let load = |cubin: &[u8]| Module::load(context, cubin);
+        let stored =
+            |cubin: &[u8], bf16, fp8| ByDtype::new(&load(cubin)?, [None, Some(bf16), Some(fp8)]);
+        let gemm = load(cubin!("gemm_any"))?;
+        let decode = load(cubin!("attend_decode"))?;
+        let prefill = load(cubin!("attend_prefill"))?;
+        Ok(Self {
+            // Embeddings stay BF16 beside FP8.
+            embed: ByDtype::new(&load(cubin!("embed"))?, [None, Some(c"embed_bf16"), None])?,
+            norm: stored(cubin!("norm"), c"norm_bf16", c"norm_fp8")?,
+            gate: stored(cubin!("gate"), c"gate_bf16", c"gate_fp8")?,
+            rotate_store: stored(
+                cubin!("rotate_store"),
+                c"rotate_store_bf16",
+                c"rotate_store_fp8",
+            )?,
+            attend_any: stored(cubin!("attend_any"), c"attend_any_bf16", c"attend_any_fp8")?,
+            attend_decode: by_head(
+                &decode,
+                [c"attend_decode_64", c"attend_decode_128"],
+                decode_bytes,
+            )?,
+            attend_prefill: by_head(
+                &prefill,
+                [c"attend_prefill_64", c"attend_prefill_128"],
+                prefill_bytes,
+            )?,
+            combine: stored(cubin!("combine"), c"combine_bf16", c"combine_fp8")?,
+            gemm: ByDtypes {
+                bf16: ByDtype::new(
+                    &gemm,
+                    [Some(c"gemm_bf16_f32"), Some(c"gemm_bf16_bf16"), None],
+                )?,
+                fp8: ByDtype::new(&gemm, [Some(c"gemm_fp8_f32"), Some(c"gemm_fp8_bf16"), None])?,
+            },
+            fill_random: ByDtype::new(
+                &load(cubin!("fill_random"))?,
+                [
+                    Some(c"fill_random_f32"),
+                    Some(c"fill_random_bf16"),
+                    Some(c"fill_random_fp8"),
+                ],
+            )?,
+            likeliest: load(cubin!("likeliest"))?.kernel(c"likeliest", 0)?,
+        })
+    }
+}
+
+/// A kernel for each of [`FAST_HEADS`], with its shared memory.
+fn by_head(
+    module: &Arc<Module>,
+    names: [&CStr; 2],
+    shared_bytes: fn(usize) -> usize,
+) -> Result<[(usize, Kernel); 2], OpsError> {
+    let kernel = |index: usize| {
+        let size = FAST_HEADS[index];
+        let kernel = module.kernel(names[index], shared_bytes(size))?;
+        Ok::<_, OpsError>((size, kernel))
+    };
+    Ok([kernel(0)?, kernel(1)?])
+}
+
+/// One kernel for each way to store what it reads or writes.
+#[derive(Debug)]
+pub(super) struct ByDtype {
+    f32: Option<Kernel>,
+    bf16: Option<Kernel>,
+    fp8: Option<Kernel>,
+}
+
+impl ByDtype {
+    /// By the names of those for F32, BF16 and FP8. None of them has attention's shared memory: it needs
+    /// no more than a query's.
+    fn new(module: &Arc<Module>, names: [Option<&CStr>; 3]) -> Result<Self, OpsError> {
+        let [f32, bf16, fp8] =
+            names.map(|name| name.map(|name| module.kernel(name, 0)).transpose());
+        Ok(Self {
+            f32: f32?,
+            bf16: bf16?,
+            fp8: fp8?,
+        })
+    }
+
+    pub(super) fn of(&self, dtype: Dtype) -> Result<&Kernel, OpsError> {
+        let kernel = match dtype {
+            Dtype::F32 => &self.f32,
+            Dtype::Bf16 => &self.bf16,
+            Dtype::Fp8 => &self.fp8,
+        };
+        kernel
+            .as_ref()
+            .ok_or_else(|| unsupported(format!("numbers stored as {dtype:?}")))
+    }
+}
+
+/// By what is read, then by what is written.
+#[derive(Debug)]
+pub(super) struct ByDtypes {
+    bf16: ByDtype,
+    fp8: ByDtype,
+}
+
+impl ByDtypes {
+    pub(super) fn of(&self, from: Dtype, to: Dtype) -> Result<&Kernel, OpsError> {
+        match from {
+            Dtype::Bf16 => self.bf16.of(to),
+            Dtype::Fp8 => self.fp8.of(to),
+            Dtype::F32 => Err(unsupported("products of F32".to_owned())),
+        }
+    }
+}
+
+/// How the kernels on whole rows are laid out: with few rows each has several blocks, so that more of
+/// the GPU works; with many, one.
+pub(super) fn row_grid(rows: usize, width: usize) -> Result<Grid, OpsError> {
+    let chunks = width.div_ceil(CHUNK);
+    let least = chunks.div_ceil(KEPT * ROW_THREADS);
+    let most = match rows {
+        ..=16 => 8,
+        17..=32 => 4,
+        33..=64 => 2,
+        _ => 1,
+    };
+    // A block with less than four warps' work is not worth its start.
+    let cluster = (chunks / 128).clamp(1, most).max(least).next_power_of_two();
+    if width > LARGEST_ROW {
+        return Err(unsupported(format!("rows of {width} numbers")));
+    }
+    let threads = chunks
+        .div_ceil(cluster)
+        .clamp(1, ROW_THREADS)
+        .next_multiple_of(32);
+    Ok(Grid {
+        blocks: [rows * cluster, 1, 1],
+        threads,
+        cluster,
+    })
+}
+
+/// A size as kernels have it.
+pub(super) fn small(size: usize) -> Result<u32, OpsError> {
+    u32::try_from(size).map_err(|_| unsupported(format!("a size of {size}")))
+}
