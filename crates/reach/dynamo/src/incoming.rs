@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
-use tokio::io::AsyncRead;
 use tokio::net::TcpStream;
+use tokio_util::io::poll_read_buf;
 
 use crate::wire::{DecodeError, two_part};
 
@@ -73,16 +73,7 @@ impl Incoming {
     }
 
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let before = self.buffer.len();
-        self.buffer.resize(before + READ, 0);
-        let mut space = tokio::io::ReadBuf::new(&mut self.buffer[before..]);
-        let polled = Pin::new(&mut self.stream).poll_read(context, &mut space);
-        let read = space.filled().len();
-        self.buffer.truncate(before + read);
-        match polled {
-            Poll::Ready(Ok(())) => Poll::Ready(Ok(read)),
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Pending => Poll::Pending,
-        }
+        self.buffer.reserve(READ);
+        poll_read_buf(Pin::new(&mut self.stream), context, &mut self.buffer)
     }
 }

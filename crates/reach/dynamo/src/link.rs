@@ -10,7 +10,9 @@ use contract::{
     WorkerId, token_stream,
 };
 use nats::{Nats, RequestError};
+use tasks::Backoff;
 use tokio::time::timeout;
+use tracing::warn;
 use transport::{LinkFuture, WorkerLink};
 
 use crate::answer::{Answer, fault};
@@ -31,6 +33,9 @@ use crate::wire::{control, engine};
 const CALL_BACK_PATIENCE: Duration = Duration::from_secs(10);
 /// For a dump of everything.
 const DUMP_PATIENCE: Duration = Duration::from_secs(60);
+/// Between attempts to get one.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A link to one worker.
 #[derive(Debug)]
@@ -68,6 +73,10 @@ impl DynamoLink {
         self.gone.store(true, Ordering::Relaxed);
     }
 
+    fn has_left(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+
     async fn start(&self, generate: GenerateRequest) -> Result<TokenStream, LinkError> {
         let worker = self.worker;
         if generate.hash_seed != HashSeed::BASE {
@@ -101,7 +110,7 @@ impl DynamoLink {
 
     /// Sends a request and waits until the worker has begun to answer.
     async fn ask(&self, plane: &RequestPlane, body: &[u8]) -> Result<Incoming, LinkError> {
-        if self.gone.load(Ordering::Relaxed) {
+        if self.has_left() {
             return Err(self.unreachable("the worker has left"));
         }
         let mut expected = self.send(plane, body).await?;
@@ -154,15 +163,17 @@ impl DynamoLink {
             return Ok(self.cache.restore(&[], 1));
         };
         self.cache.await_dump();
-        let dump = self.query(recovery, Range::Everything).await?;
-        let (dump, next) = match self.events(dump)? {
-            Dump {
-                events,
-                last_event_id: Some(last),
-            } => (events, last.saturating_add(1)),
+        let reply = self.query(recovery, Range::Everything).await?;
+        let Dump {
+            events,
+            last_event_id,
+        } = self.events(reply)?;
+        let (dump, next) = match last_event_id {
+            Some(last) => (events, last.saturating_add(1)),
             // An old version does not say which events its dump contains. One that is asked for
             // afterwards contains all that were published before.
-            Dump { .. } => {
+            None => {
+                drop(events);
                 let beyond = self.query(recovery, Range::Beyond).await?;
                 let next = if let DumpReply::TooNew { newest_available } = beyond {
                     newest_available.saturating_add(1)
@@ -234,11 +245,26 @@ impl WorkerLink for DynamoLink {
 
     /// Only the receiver of the feed may ask: batches that are published until the reply are
     /// empty, and only the reply contains what they lack.
+    ///
+    /// Asks until the worker answers or has left. Whether it exists says the registry, which does
+    /// not name it again: a receiver that gave up while NATS was away would never see it again.
     fn snapshot(&self) -> LinkFuture<'_, KvSnapshot> {
         Box::pin(async {
-            match timeout(DUMP_PATIENCE, self.dump()).await {
-                Ok(dump) => dump,
-                Err(_) => Err(self.unreachable(format!("no dump within {DUMP_PATIENCE:?}"))),
+            let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+            let mut failed = false;
+            loop {
+                let error = match timeout(DUMP_PATIENCE, self.dump()).await {
+                    Ok(Ok(dump)) => return Ok(dump),
+                    Ok(Err(error)) => error,
+                    Err(_) => self.unreachable(format!("no dump within {DUMP_PATIENCE:?}")),
+                };
+                if self.has_left() {
+                    return Err(error);
+                }
+                if !std::mem::replace(&mut failed, true) {
+                    warn!(worker = %self.worker, %error, "its cache is not known yet; asking again");
+                }
+                backoff.wait().await;
             }
         })
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use async_nats::client::RequestErrorKind;
 use async_nats::connection::State;
-use async_nats::{Client, ConnectOptions, Event, Subscriber};
+use async_nats::{Client, ConnectOptions, Event, Request, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tasks::Backoff;
@@ -117,7 +117,11 @@ impl Nats {
             return Err(RequestError::Disconnected);
         }
         let size = message.len();
-        match self.client.request(subject.to_owned(), message).await {
+        // With an inbox of its own: the client would remember a shared one's request for ever if
+        // no reply came.
+        let inbox = self.client.new_inbox();
+        let request = Request::new().payload(message).inbox(inbox);
+        match self.client.send_request(subject.to_owned(), request).await {
             Ok(reply) => Ok(reply.payload),
             Err(error) => Err(match error.kind() {
                 RequestErrorKind::NoResponders => RequestError::NoListener(subject.to_owned()),
