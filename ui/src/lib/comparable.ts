@@ -72,7 +72,7 @@ export function unsettled(scene: Scene, row: RowKey): Doubt | null {
     case "stopped":
       return { short: "stopped", long: load.window.requests > 0 ? "Load is stopped: these figures are from before and fade away." : "Load is stopped: press Start to see live values." };
     case "waiting":
-      return { short: "waiting", long: "No worker has joined yet: load begins with the first." };
+      return { short: "waiting", long: state.workers.length === 0 ? "No worker has joined yet: load begins with the first." : "Caches are being warmed: load begins after that." };
     case "paused":
       return { short: "paused", long: "Load is paused: the window empties." };
     case "draining":

@@ -25,7 +25,7 @@ export function unreachable(place: LoadPlace | null): string | null {
 
 /** When load begins, where it has not: ends a sentence about something that is not there yet. */
 export function whenLoadBegins(phase: Phase | undefined): string {
-  if (phase === "waiting") return ": load begins as soon as a worker has joined.";
+  if (phase === "waiting") return ": load begins as soon as the workers are ready.";
   return phase === "stopped" ? ": press Start." : ".";
 }
 
@@ -39,7 +39,7 @@ export function loadControls(connection: Connection, state: State | null): LoadC
     const why = obstacle(connection, state) ?? away ?? wrongPhase;
     return { action, enabled: why === null, why };
   };
-  const startWhy = { waiting: "Load begins as soon as a worker has joined.", running: "Load is already running.", draining: "Load is ending: waiting for running answers.", stopped: null, paused: null }[phase];
+  const startWhy = { waiting: "Load begins as soon as the workers are ready.", running: "Load is already running.", draining: "Load is ending: waiting for running answers.", stopped: null, paused: null }[phase];
   return {
     start: button(paused ? "resume" : "start", startWhy),
     stop: button("stop", phase === "stopped" ? "Load is stopped." : null),

@@ -71,7 +71,7 @@ it("lists conversations, and asks again as the address says", async () => {
 
 it.each([
   ["stopped", "No conversation yet: press Start.", "No conversation has an answered turn yet: press Start."],
-  ["waiting", "No conversation yet: load begins as soon as a worker has joined.", "No conversation has an answered turn yet: load begins as soon as a worker has joined."],
+  ["waiting", "No conversation yet: load begins as soon as the workers are ready.", "No conversation has an answered turn yet: load begins as soon as the workers are ready."],
   ["running", "The first conversations are about to begin.", "No conversation has an answered turn yet."],
   ["paused", "No conversation yet.", "No conversation has an answered turn yet."],
 ] as const)("says how to begin when there is no conversation and load is %s", async (phase, inList, inMap) => {

@@ -168,11 +168,9 @@ impl Console {
     fn state(&self, load: Option<Snapshot>, granted: bool) -> State {
         let Inner { config, system, .. } = &*self.inner;
         let place = self.inner.load.place();
-        // Seen in the order in which numbers are given.
-        let mut numbers = self.inner.numbers.lock();
         let mut system = system.view();
-        numbers.assign(&mut system.workers);
-        drop(numbers);
+        let now = self.inner.clock.now();
+        self.inner.numbers.lock().assign(&mut system.workers, now);
         if config.private_decisions && !granted {
             system.last_decision = None;
         }
