@@ -39,7 +39,7 @@ class Server:
         response = self.http.put("/router", json={"mode": mode, **weights})
         assert response.status_code == 200, response.text
 
-    def until(self, what, condition, seconds=10):
+    def until(self, what, condition, seconds=60):
         """Waits on a level, not on an edge."""
         deadline = time.monotonic() + seconds
         while not condition():

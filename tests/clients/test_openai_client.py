@@ -324,7 +324,7 @@ def test_full_workers_refuse_with_retry_after():
             client = openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0)
             streams = [
                 await client.chat.completions.create(
-                    model=MODEL, messages=QUESTION, max_tokens=2000, stream=True, extra_body={"ignore_eos": True}
+                    model=MODEL, messages=QUESTION, max_tokens=20_000, stream=True, extra_body={"ignore_eos": True}
                 )
                 for _ in range(64)
             ]
@@ -377,7 +377,7 @@ def test_a_client_that_times_out_frees_its_worker(server):
 
 
 def test_a_client_that_hangs_up_frees_its_worker(server, client):
-    stream = chat(client, max_tokens=2000, stream=True, extra_body={"ignore_eos": True})
+    stream = chat(client, max_tokens=20_000, stream=True, extra_body={"ignore_eos": True})
     next(iter(stream))
     assert any(worker["in_flight"] for worker in server.workers())
     stream.close()

@@ -185,7 +185,7 @@ def test_an_answer_never_ends_early_as_if_it_were_whole(start, recorders):
 
 
 def test_a_body_that_drips_is_refused_and_holds_nothing(start, recorders):
-    picker = start(Picker, recorders, "--read-timeout", "1")
+    picker = start(Picker, recorders, "--read-timeout", "5")
     gateway = start(Envoy, picker.grpc, recorders, "override_host")
     with socket.create_connection(("127.0.0.1", gateway.http.base_url.port), timeout=60) as client:
         client.sendall(f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{{".encode())

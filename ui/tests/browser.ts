@@ -3,11 +3,14 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { type Browser, chromium, type Page } from "playwright-core";
 
+/** Far beyond what a busy machine needs, and below what a test may take. */
+const PATIENCE_MS = 100_000;
+
 /** Nothing but this machine is talked to. */
 const QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"];
 
 export const launch = (): Promise<Browser> =>
-  chromium.launch({ executablePath: "/usr/bin/chromium-headless-shell", args: QUIET });
+  chromium.launch({ executablePath: "/usr/bin/chromium-headless-shell", args: QUIET, timeout: PATIENCE_MS });
 
 export type Watched = { page: Page; problems: string[] };
 
@@ -18,6 +21,7 @@ export async function open(browser: Browser, address: string, viewport = { width
 
 export async function watch(page: Page, address: string): Promise<Watched> {
   const problems: string[] = [];
+  page.setDefaultTimeout(PATIENCE_MS);
   page.on("console", (message) => {
     if (message.type() === "error" || message.type() === "warning") problems.push(message.text());
   });

@@ -33,7 +33,7 @@ impl Version {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// A Python with Dynamo in it, which is installed if it is not there.
 pub(crate) fn genuine_dynamo() -> anyhow::Result<PathBuf> {

@@ -13,7 +13,7 @@ const OVERRIDES: &str = "tests/engines/overrides.txt";
 const INSTALLER: &str = "uv==0.*";
 
 /// Loading a model on a busy machine takes minutes.
-const PATIENCE: Duration = Duration::from_secs(1200);
+const PATIENCE: Duration = Duration::from_secs(3600);
 
 pub(super) fn check() -> anyhow::Result<()> {
     let homing = homing()?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::packages::is_root;
 use super::{answers, execute_within};
 
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(1800);
 /// `ip` keeps the names of namespaces under /run, which is not ours to write.
 const PREPARE: &str = "mount -t tmpfs tmpfs /run && exec";
 

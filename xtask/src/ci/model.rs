@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 
 use super::{answers, built, execute_within};
 
-const PATIENCE: Duration = Duration::from_secs(900);
+const PATIENCE: Duration = Duration::from_secs(1800);
 const NAME: &str = "smollm2";
 
 pub(super) fn check() -> anyhow::Result<()> {

@@ -11,7 +11,7 @@ use super::{execute, execute_within, homing};
 use crate::repository;
 
 /// Far more than tests need: a server that prints no address would hold them forever.
-const PATIENCE: Duration = Duration::from_secs(900);
+const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// The environment with an Envoy, and the folder of the tests that need it.
 pub(super) const ENVOY: (&str, &str) = ("venv-epp", "tests/epp");

@@ -10,7 +10,7 @@ use super::{execute, execute_within, homing, npm};
 const FOLDER: &str = "ui";
 
 /// Far more than the tests need: a page that never loads would hold them forever.
-const PATIENCE: Duration = Duration::from_secs(900);
+const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// Types, lints and unit tests.
 pub(super) fn check() -> anyhow::Result<()> {

@@ -28,7 +28,7 @@ const VERSION: &str = "3.7.2";
 
 /// Of each vocabulary's text: some four seconds.
 const CHARACTERS: &str = "1000000";
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(1800);
 
 pub(super) fn check() -> anyhow::Result<()> {
     let folder = repository::target_directory()?.join("vocabularies");

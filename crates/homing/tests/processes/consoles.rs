@@ -13,7 +13,7 @@ const TOKEN: &str = "of-the-booth";
 /// Waits until the state that a page shows is as it should be, and returns it.
 async fn shown(console: &str, is_right: impl Fn(&Value) -> bool) -> Value {
     let mut latest = Value::Null;
-    for _ in 0..300 {
+    for _ in 0..1200 {
         let state = get(&format!("{console}/api/state")).await;
         latest = serde_json::from_str(&state).expect("JSON");
         if is_right(&latest) {
@@ -39,7 +39,11 @@ async fn a_frontends_console_drives_a_load_generator_elsewhere() {
     // Both look for each other: the load generator needs a model, the console its address.
     let frontend = Process::frontend(&["--workers", &list]);
     until_workers(&frontend, 2).await;
-    let loadgen = Process::loadgen(&frontend, TOKEN, &["--paused", "--concurrency", "2"]);
+    let loadgen = Process::loadgen(
+        &frontend,
+        TOKEN,
+        &["--paused", "--concurrency", "2", "--max-tokens", "16"],
+    );
     let mut console = Process::frontend_with(
         &[("HOMING_CONTROL_TOKEN", TOKEN), ("OF_LOAD", TOKEN)],
         &[
@@ -113,7 +117,7 @@ async fn a_load_generators_console_shows_what_its_target_tells() {
     let options = ["--workers", &list, "--router-mode", "round-robin"];
     let frontend = Process::frontend(&options);
     until_workers(&frontend, 2).await;
-    let loadgen = Process::loadgen(&frontend, "", &["--concurrency", "2"]);
+    let loadgen = Process::loadgen(&frontend, "", &["--concurrency", "2", "--max-tokens", "16"]);
     let console = &loadgen.address;
 
     let state = shown(console, |state| workers(state) == 2 && answered(state)).await;

@@ -45,7 +45,7 @@ async fn counted(frontend: &Process, name: &str, label: &str) -> f64 {
 }
 
 async fn until_listed(frontend: &Process, expected: &[&str]) {
-    for _ in 0..300 {
+    for _ in 0..1200 {
         if listed(frontend).await == expected {
             return;
         }

@@ -12,7 +12,7 @@ use crate::client::get;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_homing");
 /// Polls before something that should happen counts as not happening: half a minute.
-const LOOKS: u32 = 300;
+const LOOKS: u32 = 1200;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where a process runs.
@@ -232,6 +232,16 @@ pub(crate) async fn until(
         tokio::time::sleep(PAUSE).await;
     }
     panic!("{what} did not happen: {:#?}", workers(frontend).await);
+}
+
+pub(crate) async fn until_metric_exceeds(frontend: &Process, name: &str, bound: f64) {
+    for _ in 0..LOOKS {
+        if metric(frontend, name).await > bound {
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    panic!("{name} stayed at {bound}");
 }
 
 pub(crate) async fn until_workers(frontend: &Process, count: usize) {

@@ -170,12 +170,12 @@ async fn a_lease_outlives_its_time_while_it_is_held_and_takes_its_keys_with_it()
     let etcd = client(&server);
     let tasks = TaskTracker::new();
     put_at_last(&etcd, "up", "1").await;
-    let lease = etcd.lease(Duration::from_secs(1), &tasks).await.unwrap();
+    let lease = etcd.lease(Duration::from_secs(4), &tasks).await.unwrap();
     etcd.put(b"k/1", b"1", Some(lease.id())).await.unwrap();
     let mut picture = Picture::new(&etcd, "k/");
     picture.until("k/1=1").await;
     // Several times its time to live: renewal is what keeps it.
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    tokio::time::sleep(Duration::from_secs(13)).await;
     assert!(!lease.is_lost());
     assert_eq!(etcd.list(b"k/").await.unwrap()[0].lease, Some(lease.id()));
     lease.close().await;
@@ -223,7 +223,7 @@ async fn a_lost_lease_says_so_and_its_keys_are_gone() {
     let etcd = client(&server);
     let tasks = TaskTracker::new();
     put_at_last(&etcd, "up", "1").await;
-    let lease = etcd.lease(Duration::from_secs(1), &tasks).await.unwrap();
+    let lease = etcd.lease(Duration::from_secs(4), &tasks).await.unwrap();
     etcd.put(b"k/1", b"1", Some(lease.id())).await.unwrap();
     // An etcd that lost its data knows of no lease.
     server.kill();
@@ -252,7 +252,7 @@ async fn keys_vanish_when_their_owner_stops_renewing() {
             let lease = runtime.block_on(async {
                 let etcd = Etcd::connect(&[address], &Tls::default()).unwrap();
                 let tasks = TaskTracker::new();
-                let lease = etcd.lease(Duration::from_secs(1), &tasks).await.unwrap();
+                let lease = etcd.lease(Duration::from_secs(4), &tasks).await.unwrap();
                 etcd.put(b"k/1", b"1", Some(lease.id())).await.unwrap();
                 lease
             });

@@ -26,7 +26,7 @@ use transport::{Change, Changes, FeedPublisher, LinkFuture, Member, WorkerLink, 
 
 const WORKER: WorkerId = WorkerId(7);
 const EPOCH: u64 = 3;
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Answers every request with the numbers up to its limit, and holds two blocks.
 #[derive(Debug)]

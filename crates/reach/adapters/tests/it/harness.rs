@@ -45,9 +45,9 @@ fn settings(clock: Clock) -> EngineSettings {
         api_key: None,
         timing: Timing {
             check_interval: Duration::from_millis(20),
-            response_timeout: Duration::from_millis(300),
+            response_timeout: Duration::from_secs(1),
             lost_after: Duration::from_millis(100),
-            silent_after: Duration::from_secs(4),
+            silent_after: Duration::from_secs(10),
             retry_interval: Duration::from_millis(20),
         },
         shared: None,
@@ -164,7 +164,7 @@ pub(crate) async fn run(
 
 /// Waits on a level, with a deadline.
 pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    for _ in 0..2000 {
+    for _ in 0..12_000 {
         if condition().await {
             return;
         }
