@@ -1,5 +1,6 @@
 //! A genuine vLLM, from PyPI and on this machine's processor, behind a server of ours.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -17,6 +18,22 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 
 pub(super) fn check() -> anyhow::Result<()> {
     let homing = homing()?;
+    let python = install()?;
+    execute_within(
+        Command::new(&python)
+            .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", TESTS])
+            .env("HOMING_BIN", homing)
+            .env("PYTHONDONTWRITEBYTECODE", "1"),
+        PATIENCE,
+    )
+}
+
+pub(super) fn prepare() -> anyhow::Result<()> {
+    install().map(drop)
+}
+
+/// A Python with vLLM.
+fn install() -> anyhow::Result<PathBuf> {
     let python = python::environment("venv-engines")?;
     let pip = [
         "-m",
@@ -34,11 +51,5 @@ pub(super) fn check() -> anyhow::Result<()> {
             .arg(&python)
             .args(["--override", OVERRIDES, "--requirement", REQUIREMENTS]),
     )?;
-    execute_within(
-        Command::new(&python)
-            .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", TESTS])
-            .env("HOMING_BIN", homing)
-            .env("PYTHONDONTWRITEBYTECODE", "1"),
-        PATIENCE,
-    )
+    Ok(python)
 }
