@@ -5,7 +5,6 @@
 //! every step with its time or its fate. That line is one line, so that the summaries which
 //! the test runners print themselves stay in sight at the end of a log.
 
-mod ahead;
 mod dashboards;
 mod demo;
 mod deploy;
@@ -32,7 +31,6 @@ use clap::ValueEnum;
 use tokio::time::Instant;
 
 use crate::{fuzz, repository, tidy};
-use ahead::Ahead;
 use packages::Tool;
 
 pub(crate) use dynamo::genuine_dynamo;
@@ -55,13 +53,9 @@ pub(crate) struct Arguments {
     /// List the steps and run none.
     #[arg(long)]
     list: bool,
-    /// Compile or install what a step begins with, and run none
-    #[arg(long, value_name = "STEP", hide = true)]
-    prepare: Option<Step>,
 }
 
-/// In the order in which they run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Step {
     Format,
     Tidy,
@@ -70,6 +64,7 @@ enum Step {
     Tests,
     Hosts,
     Chaos,
+    Fuzz,
     Kernels,
     Ui,
     Metrics,
@@ -77,7 +72,6 @@ enum Step {
     Browser,
     Clients,
     Epp,
-    Fuzz,
     Vocabularies,
     Model,
     Dynamo,
@@ -85,14 +79,6 @@ enum Step {
     Deploy,
     Licences,
 }
-
-type Preparation = fn() -> anyhow::Result<()>;
-
-/// What steps begin with that takes minutes and needs nothing of the steps before them.
-const PREPARATIONS: [(Step, Preparation); 2] = [
-    (Step::Fuzz, fuzz::compile),
-    (Step::Engines, engines::prepare),
-];
 
 /// What became of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,9 +102,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         .copied()
         .filter(|step| arguments.only.is_empty() || arguments.only.contains(step))
         .collect();
-    if let Some(step) = arguments.prepare {
-        return step.preparation().map_or(Ok(()), |prepare| prepare());
-    }
     if arguments.list {
         for step in steps {
             println!("{:<12} {}", step.name(), step.about());
@@ -129,16 +112,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for tool in steps.iter().flat_map(|step| step.tools()) {
         packages::ensure(*tool)?;
     }
-    let mut ahead = None;
-    let (outcomes, failure) = run_in_order(&steps, |step| {
-        // Not before: compilers leave no processor idle, and machines are pulled apart by the second.
-        if step > Step::Hosts {
-            ahead
-                .get_or_insert_with(|| Ahead::begin(&steps))
-                .finish(step)?;
-        }
-        step.run()
-    });
+    let (outcomes, failure) = run_in_order(&steps, Step::run);
     println!("\n{}", summary(&outcomes));
     failure.map_or(Ok(()), Err)
 }
@@ -147,7 +121,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// fates are tested without running anything.
 fn run_in_order(
     steps: &[Step],
-    mut run: impl FnMut(Step) -> anyhow::Result<Verdict>,
+    run: impl Fn(Step) -> anyhow::Result<Verdict>,
 ) -> (Vec<(Step, Outcome)>, Option<anyhow::Error>) {
     let mut failure = None;
     let mut outcomes = Vec::new();
@@ -279,12 +253,6 @@ impl Step {
             | Self::Fuzz
             | Self::Licences => &[],
         }
-    }
-
-    fn preparation(self) -> Option<Preparation> {
-        let mut all = PREPARATIONS.iter();
-        let (_, preparation) = all.find(|(step, _)| *step == self)?;
-        Some(*preparation)
     }
 
     fn run(self) -> anyhow::Result<Verdict> {

@@ -62,22 +62,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds every target as an ordinary program.
-pub(crate) fn compile() -> anyhow::Result<()> {
-    let status = Command::new("cargo")
-        .args(["build", "--quiet", "--locked", "--bins", "--manifest-path"])
-        .arg("fuzz/Cargo.toml")
-        .current_dir(repository::root())
-        .stdin(Stdio::null())
-        .status()
-        .context("could not run cargo")?;
-    ensure!(status.success(), "the fuzz targets do not compile");
-    Ok(())
-}
-
-/// Lets every target, built as an ordinary program, read its seeds.
+/// Builds every target as an ordinary program and lets it read its seeds.
 pub(crate) fn seeds() -> anyhow::Result<()> {
-    compile()?;
     for target in targets()? {
         let folder = repository::root().join(FOLDER).join("seeds").join(&target);
         let mut seeds = files(&folder)?;

@@ -1,6 +1,5 @@
 //! A genuine vLLM, from PyPI and on this machine's processor, behind a server of ours.
 
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -18,22 +17,6 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 
 pub(super) fn check() -> anyhow::Result<()> {
     let homing = homing()?;
-    let python = install()?;
-    execute_within(
-        Command::new(&python)
-            .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", TESTS])
-            .env("HOMING_BIN", homing)
-            .env("PYTHONDONTWRITEBYTECODE", "1"),
-        PATIENCE,
-    )
-}
-
-pub(super) fn prepare() -> anyhow::Result<()> {
-    install().map(drop)
-}
-
-/// A Python with vLLM.
-fn install() -> anyhow::Result<PathBuf> {
     let python = python::environment("venv-engines")?;
     let pip = [
         "-m",
@@ -51,5 +34,11 @@ fn install() -> anyhow::Result<PathBuf> {
             .arg(&python)
             .args(["--override", OVERRIDES, "--requirement", REQUIREMENTS]),
     )?;
-    Ok(python)
+    execute_within(
+        Command::new(&python)
+            .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", TESTS])
+            .env("HOMING_BIN", homing)
+            .env("PYTHONDONTWRITEBYTECODE", "1"),
+        PATIENCE,
+    )
 }
