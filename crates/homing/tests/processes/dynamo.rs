@@ -20,7 +20,7 @@ const BLOCK: usize = 32;
 const CONVERSATIONS: u32 = 12;
 const ANSWER: u32 = 24;
 
-/// Longer than a feed that has a gap is asked about by most workers' links.
+/// Longer than the frontend's own attempts to fetch a snapshot last.
 const LONG_AWAY: Duration = Duration::from_secs(8);
 
 /// A model in a folder, and workers of it.
