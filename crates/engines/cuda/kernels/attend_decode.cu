@@ -64,7 +64,8 @@ __device__ __forceinline__ void attend_decode(const Attend& op) {
     size_t block = page < part.end ? blocks[page] : 0;
     auto fetch = [&](uint32_t page, uint32_t stage) {
         if (lane == 0 && page < part.end) {
-            fetch_page<BYTES>(ring + stage * BYTES, pages + block * op.block_bytes, barrier + 8 * stage);
+            expect_bytes(barrier + 8 * stage, BYTES);
+            copy_bytes(shared_address(ring + stage * BYTES), pages + block * op.block_bytes, BYTES, barrier + 8 * stage);
             if (page + WARPS < part.end) block = blocks[page + WARPS];
         }
     };

@@ -3,17 +3,19 @@
 //
 // What counts is the rate of the matrix unit. A block has up to 128 rows of queries that have one head of
 // keys: all heads of that group, of as many of the sequence's rows as fit, so that a page is fetched and
-// widened once for all of them. Four warps have 32 rows each and share a ring that the copy engine fills.
-// Rows are the matrix unit's left side; keys and values come as they lie in the page and are widened on
-// their way into its right side (see `attend_decode.cu` for which token stands where). A warp leaves out
-// pages that none of its rows sees.
+// widened once for all of them. One warpgroup keeps the copy engine busy and widens what has arrived, from
+// FP8 to F16, into the pattern that the matrix unit reads. Two others have 64 rows each: scores of the next
+// tokens and sums of the last ones are computed while weights are made of the scores between them.
 #include "copy_engine.cuh"
+#include "warpgroup.cuh"
 
-constexpr int WARPS = 4;
-constexpr int TILES = 2;  // of sixteen rows, for each warp
-constexpr int WARP_ROWS = 16 * TILES;
-constexpr int STAGES = 4;
-constexpr int AHEAD = 2;  // pages on their way
+constexpr int WARPGROUP = 128;
+constexpr int READERS = 2;  // warpgroups with rows
+constexpr int READER_ROWS = 64;
+constexpr int TILE_PAGES = 2, TILE = TILE_PAGES * PAGE;
+constexpr int FETCHED = 3;  // tiles of FP8 in shared memory
+constexpr int WIDENED = 4;  // tiles of F16
+constexpr int BLOCKS_OF_8 = TILE / 8, TILE_STEPS = TILE / 16;
 
 // Rows of one sequence that a block has.
 struct Rows {
@@ -24,202 +26,294 @@ struct Prefill {
     const Rows* rows;
 };
 
-template <int SIZE>
-__device__ __forceinline__ void attend_prefill(const Prefill& prefill) {
-    constexpr int HALF = PAGE * SIZE, BYTES = 2 * HALF;
-    constexpr int STEPS = SIZE / 16, COLUMNS = SIZE / 8;
-    extern __shared__ __align__(128) uint8_t shared[];
-    __shared__ __align__(8) uint64_t arrived[STAGES], used[STAGES];
-    const Attend& op = prefill.attend;
-    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    // The last rows of a prompt see most: they begin first.
-    const Rows rows = prefill.rows[gridDim.x - 1 - blockIdx.x];
-    const uint32_t kv_head = blockIdx.y, split = blockIdx.z, splits = gridDim.z;
-    const uint32_t group = op.heads / op.kv_heads;
-    const uint32_t full = shared_address(arrived), empty = shared_address(used);
-    if (threadIdx.x == 0) {
-#pragma unroll
-        for (int i = 0; i < STAGES; i++) make_barrier(full + 8 * i, 1), make_barrier(empty + 8 * i, WARPS);
-        show_barriers();
-    }
-    __syncthreads();
+// Addresses in shared memory, and the tiles that a block reads.
+struct Tiles {
+    uint32_t fetched, widened, barriers;
+    uint32_t first_page, end_page, count;
+    // A tile of FP8 has arrived; one of F16 may be read; all have read it.
+    __device__ uint32_t arrived(uint32_t n) const { return barriers + 8 * (n % FETCHED); }
+    __device__ uint32_t ready(uint32_t n) const { return barriers + 8 * (FETCHED + n % WIDENED); }
+    __device__ uint32_t used(uint32_t n) const { return barriers + 8 * (FETCHED + WIDENED + n % WIDENED); }
+};
 
-    const uint32_t* blocks = op.blocks + (size_t)op.tables[rows.first] * op.table_width;
-    const uint8_t* pages = op.pool + op.layer_offset + (size_t)kv_head * BYTES;
-    const uint32_t context = op.positions[rows.first + rows.count - 1] + 1;
-    const Part part = part_of(context, split, splits);
+__device__ __forceinline__ uint4 read_16(uint32_t address) {
+    uint4 words;
+    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w) : "r"(address));
+    return words;
+}
+// Eight numbers of FP8 become a chunk of halves.
+__device__ __forceinline__ void widen_8(uint32_t to, uint32_t low, uint32_t high) {
+    const uint32_t a = widen2((uint16_t)low), b = widen2((uint16_t)(low >> 16));
+    const uint32_t c = widen2((uint16_t)high), d = widen2((uint16_t)(high >> 16));
+    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+// The bytes of a word that are of the first `kept` tokens.
+__device__ __forceinline__ uint32_t cut(uint32_t word, int kept) {
+    return kept >= 4 ? word : kept <= 0 ? 0 : word & ((1u << 8 * kept) - 1);
+}
+
+// Fetches and widens all tiles. Which lane has which 16 bytes is chosen so that the lanes that are served
+// at once are in different banks, both where they read and where they write.
+template <int SIZE>
+__device__ __forceinline__ void widen_tiles(const Attend& op, const Tiles& tiles, const uint32_t* blocks,
+                                            const uint8_t* pages, uint32_t context) {
+    constexpr int HALF = PAGE * SIZE, BYTES = 2 * HALF;
+    constexpr int COLUMNS = SIZE / ROW_HALVES;  // of the tile's keys
+    constexpr int KEY_BYTES = TILE * SIZE * 2, TILE_BYTES = 2 * KEY_BYTES;
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     auto fetch = [&](uint32_t n) {
-        const uint32_t page = part.first + n, stage = n % STAGES;
-        if (threadIdx.x == 0 && page < part.end) {
-            if (n >= STAGES) wait_for(empty + 8 * stage, n / STAGES % 2 ^ 1);
-            fetch_page<BYTES>(shared + stage * BYTES, pages + (size_t)blocks[page] * op.block_bytes, full + 8 * stage);
-        }
+        if (warp != 0 || n >= tiles.count) return;
+        const uint32_t page = tiles.first_page + n * TILE_PAGES;
+        const uint32_t count = min(tiles.end_page - page, TILE_PAGES);
+        if (lane == 0) expect_bytes(tiles.arrived(n), count * BYTES);
+        __syncwarp();
+        if (lane < count)
+            copy_bytes(tiles.fetched + (n % FETCHED * TILE_PAGES + lane) * BYTES,
+                       pages + (size_t)blocks[page + lane] * op.block_bytes, BYTES, tiles.arrived(n));
     };
 #pragma unroll
-    for (int n = 0; n < AHEAD; n++) fetch(n);
-
-    // This thread's rows: of each tile the one at g and the one at g + 8. A row is a head of a token.
-    uint32_t sees[TILES][2], most = 0, least = ~0u;
-    uint4* fragments = (uint4*)(shared + STAGES * BYTES) + warp * TILES * STEPS * 32 + lane;
+    for (int n = 0; n < FETCHED; n++) fetch(n);
+    // Of keys: a token's 16 components. Of values: a component's 16 tokens.
+    const uint32_t key_part = lane % (SIZE / 16), quarter = lane / 8, pair = lane % 8 / 2;
+    const uint32_t component = quarter / 2 * 8 + (quarter % 2 ? pair + 2 : pair < 2 ? pair : pair + 4);
+    for (uint32_t n = 0; n < tiles.count; n++) {
+        const uint32_t from = tiles.fetched + n % FETCHED * TILE_PAGES * BYTES;
+        const uint32_t keys = tiles.widened + n % WIDENED * TILE_BYTES, values = keys + KEY_BYTES;
+        wait_for(tiles.arrived(n), n / FETCHED % 2);
+        if (n >= WIDENED) wait_for(tiles.used(n), n / WIDENED % 2 ^ 1);
 #pragma unroll
-    for (int m = 0; m < TILES; m++) {
+        for (int p = 0; p < TILE_PAGES; p++) {
+            const uint32_t page = tiles.first_page + n * TILE_PAGES + p;
+            const bool is_there = page < tiles.end_page;
+            const int kept = is_there ? (int)(context - page * PAGE) : 0;  // tokens that were written
+#pragma unroll
+            for (int i = 0; i < SIZE / 64; i++) {
+                const uint32_t token = (i * WARPGROUP + threadIdx.x) / (SIZE / 16), row = p * PAGE + token;
+                const uint32_t chunk = key_part * 2 % 8;
+                const uint32_t column = keys + key_part * 2 / 8 * TILE * ROW_BYTES;
+                const uint4 words = is_there ? read_16(from + p * BYTES + token * SIZE + key_part * 16) : make_uint4(0, 0, 0, 0);
+                const bool swapped = COLUMNS > 1 && key_part >= 4;
+                widen_8(column + place(row, chunk + swapped), swapped ? words.z : words.x, swapped ? words.w : words.y);
+                widen_8(column + place(row, chunk + !swapped), swapped ? words.x : words.z, swapped ? words.y : words.w);
+            }
+#pragma unroll
+            for (int i = 0; i < SIZE / 64; i++) {
+                const uint32_t row = (i * 4 + warp) * 16 + component, half = lane % 2;
+                uint4 words = is_there ? read_16(from + p * BYTES + HALF + row * PAGE + half * 16) : make_uint4(0, 0, 0, 0);
+                if (kept < PAGE) {
+                    // What lies beyond the context was never written, and may be no number.
+                    const int left = kept - (int)half * 16;
+                    words = make_uint4(cut(words.x, left), cut(words.y, left - 4), cut(words.z, left - 8), cut(words.w, left - 12));
+                }
+                const uint32_t chunk = p * 4 + half * 2;
+                widen_8(values + place(row, chunk), words.x, words.y);
+                widen_8(values + place(row, chunk + 1), words.z, words.w);
+            }
+        }
+        show_to_unit();
+        __syncwarp();
+        if (lane == 0) arrive(tiles.ready(n));
+        // All have read what the copy engine writes next.
+        asm volatile("bar.sync 1, %0;" ::"n"(WARPGROUP) : "memory");
+        fetch(n + FETCHED);
+    }
+}
+
+__device__ __forceinline__ float power_of_two(float exponent) {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
+    return power;
+}
+
+// A reader's rows: this thread has the one at g and the one at g + 8 of its warp's sixteen.
+template <int SIZE>
+struct Reader {
+    static constexpr int STEPS = SIZE / 16, COLUMNS = SIZE / 8;
+    static constexpr int KEY_BYTES = TILE * SIZE * 2, TILE_BYTES = 2 * KEY_BYTES;
+    uint32_t query[STEPS][4];
+    uint32_t sees[2];
+    uint32_t least;  // that any row of the warp sees
+    float sums[COLUMNS][4], largest[2], total[2];
+    float score[BLOCKS_OF_8][4];
+    uint32_t weight[TILE_STEPS][4];
+
+    // A row is a head of a token.
+    __device__ __forceinline__ void load(const Attend& op, const Rows& rows, uint32_t first, uint32_t kv_head, uint32_t end) {
+        const uint32_t g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, group = op.heads / op.kv_heads;
         const bf16* from[2];
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            const uint32_t index = warp * WARP_ROWS + 16 * m + 8 * h + g, token = index / group;
+            const uint32_t index = first + 8 * h + g, token = index / group;
             const bool is_row = token < rows.count;
             const size_t row = rows.first + (is_row ? token : 0);
-            sees[m][h] = is_row ? op.positions[row] + 1 : 0;
-            most = max(most, sees[m][h]);
-            least = min(least, sees[m][h]);
-            from[h] = op.queries + (row * op.heads + kv_head * group + index % group) * SIZE + t * (SIZE / 4);
+            sees[h] = is_row ? min(op.positions[row] + 1, end) : 0;
+            from[h] = op.queries + (row * op.heads + kv_head * group + index % group) * SIZE + 2 * t;
+            largest[h] = NO_SCORE, total[h] = 0.0f;
         }
+        least = __reduce_min_sync(WARP, min(sees[0], sees[1]));
 #pragma unroll
-        for (int k = 0; k < STEPS; k++) {
-            uint32_t word[2][2];
+        for (int k = 0; k < STEPS; k++)
 #pragma unroll
-            for (int h = 0; h < 2; h++) {
-                const uint2 four = *(const uint2*)(from[h] + 4 * k);
-                word[h][0] = pack_f16(__uint_as_float(four.x << 16), __uint_as_float(four.x & 0xffff0000u));
-                word[h][1] = pack_f16(__uint_as_float(four.y << 16), __uint_as_float(four.y & 0xffff0000u));
+            for (int i = 0; i < 4; i++) {
+                const uint32_t two = *(const uint32_t*)(from[i % 2] + 16 * k + 8 * (i / 2));
+                query[k][i] = pack_f16(__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u));
             }
-            fragments[(m * STEPS + k) * 32] = make_uint4(word[0][0], word[1][0], word[0][1], word[1][1]);
-        }
-    }
-    most = __reduce_max_sync(WARP, most);
-    least = __reduce_min_sync(WARP, least);
-
-    float sums[TILES][COLUMNS][4] = {}, largest[TILES][2], total[TILES][2] = {};
-#pragma unroll
-    for (int m = 0; m < TILES; m++) largest[m][0] = largest[m][1] = NO_SCORE;
-    for (uint32_t n = 0; part.first + n < part.end; n++) {
-        const uint32_t page = part.first + n, stage = n % STAGES;
-        fetch(n + AHEAD);
-        wait_for(full + 8 * stage, n / STAGES % 2);
-        __syncwarp();
-        const uint8_t* keys = shared + stage * BYTES;
-        uint8_t* values = shared + stage * BYTES + HALF;
-        if (context < (page + 1) * PAGE) {
-            // The context ends in this page. What lies beyond was never written, and may be no number.
-            for (uint32_t word = threadIdx.x; word < HALF / 4; word += WARPS * 32) {
-                const uint32_t token = page * PAGE + word % (PAGE / 4) * 4;
-                const uint32_t kept = context > token ? min(context - token, 4u) : 0;
-                if (kept < 4) ((uint32_t*)values)[word] &= (1u << 8 * kept) - 1;
-            }
-            __syncthreads();
-        }
-        if (page * PAGE < most) {
-            float score[TILES][4][4] = {};
-            {
-                uint32_t word[4][STEPS];
-#pragma unroll
-                for (int j = 0; j < 4; j++) {
-                    const uint4* from = (const uint4*)(keys + (g / 2 * 8 + 2 * j + g % 2) * SIZE + t * (SIZE / 4));
-                    if constexpr (SIZE == 128) {
-                        const bool other = g % 2;
-                        const uint4 x = from[other], y = from[!other];
-                        const uint4 a = other ? y : x, b = other ? x : y;
-                        word[j][0] = a.x, word[j][1] = a.y, word[j][2] = a.z, word[j][3] = a.w;
-                        word[j][4] = b.x, word[j][5] = b.y, word[j][6] = b.z, word[j][7] = b.w;
-                    } else {
-                        const uint4 a = from[0];
-                        word[j][0] = a.x, word[j][1] = a.y, word[j][2] = a.z, word[j][3] = a.w;
-                    }
-                }
-#pragma unroll
-                for (int k = 0; k < STEPS; k++) {
-                    uint4 query[TILES];
-#pragma unroll
-                    for (int m = 0; m < TILES; m++) query[m] = fragments[(m * STEPS + k) * 32];
-#pragma unroll
-                    for (int j = 0; j < 4; j++) {
-                        const uint32_t low = widen2((uint16_t)word[j][k]), high = widen2((uint16_t)(word[j][k] >> 16));
-#pragma unroll
-                        for (int m = 0; m < TILES; m++)
-                            multiply(score[m][j], query[m].x, query[m].y, query[m].z, query[m].w, low, high);
-                    }
-                }
-            }
-            uint32_t weight[TILES][2][4];
-            bool grown = false;
-            float shrink[TILES][2];
-#pragma unroll
-            for (int m = 0; m < TILES; m++) {
-#pragma unroll
-                for (int h = 0; h < 2; h++) {
-                    float best = largest[m][h];
-#pragma unroll
-                    for (int j = 0; j < 4; j++) {
-#pragma unroll
-                        for (int e = 0; e < 2; e++) {
-                            float& value = score[m][j][2 * h + e];
-                            value *= op.score_scale;
-                            if (least < (page + 1) * PAGE && page * PAGE + 8 * t + 2 * j + e >= sees[m][h]) value = NO_SCORE;
-                            best = fmaxf(best, value);
-                        }
-                    }
-                    best = fmaxf(best, __shfl_xor_sync(WARP, best, 1));
-                    best = fmaxf(best, __shfl_xor_sync(WARP, best, 2));
-                    grown |= best > largest[m][h];
-                    shrink[m][h] = exp2f(largest[m][h] - best);
-                    largest[m][h] = best;
-                    float sum = 0.0f;
-#pragma unroll
-                    for (int j = 0; j < 4; j++) {
-                        const float first = exp2f(score[m][j][2 * h] - best), second = exp2f(score[m][j][2 * h + 1] - best);
-                        sum += first + second;
-                        weight[m][j / 2][j % 2 * 2 + h] = pack_f16(first, second);
-                    }
-                    total[m][h] = total[m][h] * shrink[m][h] + sum;
-                }
-            }
-            // After a few pages the largest score hardly ever grows.
-            if (__any_sync(WARP, grown)) {
-#pragma unroll
-                for (int m = 0; m < TILES; m++)
-#pragma unroll
-                    for (int c = 0; c < COLUMNS; c++)
-#pragma unroll
-                        for (int e = 0; e < 4; e++) sums[m][c][e] *= shrink[m][e / 2];
-            }
-#pragma unroll
-            for (int c = 0; c < COLUMNS; c++) {
-                const uint2 eight = *(const uint2*)(values + (8 * c + g) * PAGE + 8 * t);
-                const uint32_t word[2] = {eight.x, eight.y};
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    const uint32_t low = widen2((uint16_t)word[i]), high = widen2((uint16_t)(word[i] >> 16));
-#pragma unroll
-                    for (int m = 0; m < TILES; m++)
-                        multiply(sums[m][c], weight[m][i][0], weight[m][i][1], weight[m][i][2], weight[m][i][3], low, high);
-                }
-            }
-        }
-        __syncwarp();
-        if (lane == 0) arrive(empty + 8 * stage);
     }
 
+    __device__ __forceinline__ void begin_scores(uint32_t tile) {
+        uint64_t column = column_at(tile);
+        hold(score);
+        begin_products();
 #pragma unroll
-    for (int m = 0; m < TILES; m++) {
+        for (int k = 0; k < STEPS; k++)
+            product(score, query[k], column + k / 4 * (TILE * ROW_BYTES >> 4) + k % 4 * NEXT_STEP, k > 0);
+        end_products();
+    }
+    __device__ __forceinline__ void begin_sums(uint32_t tile, bool added) {
+        uint64_t column = column_at(tile + KEY_BYTES);
+        hold(sums);
+        begin_products();
+#pragma unroll
+        for (int k = 0; k < TILE_STEPS; k++) product(sums, weight[k], column + k * NEXT_STEP, added || k > 0);
+        end_products();
+    }
+
+    // Scores become weights, of which none is above 1. Says by what earlier sums shrink, and whether they do.
+    __device__ __forceinline__ bool weigh(uint32_t first_token, float scale, float (&shrink)[2]) {
+        hold(score);
+        if (least < first_token + TILE) {
+            const uint32_t token = first_token + threadIdx.x % 4 * 2;
+#pragma unroll
+            for (int j = 0; j < BLOCKS_OF_8; j++)
+#pragma unroll
+                for (int e = 0; e < 4; e++)
+                    if (token + 8 * j + e % 2 >= sees[e / 2]) score[j][e] = NO_SCORE;
+        }
+        bool grown = false;
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            const uint32_t index = warp * WARP_ROWS + 16 * m + 8 * h + g, token = index / group;
-            float all = total[m][h];
+            float best = largest[h];
+#pragma unroll
+            for (int j = 0; j < BLOCKS_OF_8; j++) best = fmaxf(best, fmaxf(score[j][2 * h], score[j][2 * h + 1]));
+            best = fmaxf(best, __shfl_xor_sync(WARP, best, 1));
+            best = fmaxf(best, __shfl_xor_sync(WARP, best, 2));
+            grown |= best > largest[h];
+            shrink[h] = power_of_two((largest[h] - best) * scale);
+            largest[h] = best;
+            const float base = best == NO_SCORE ? 0.0f : best * scale;
+            float sum = 0.0f;
+#pragma unroll
+            for (int j = 0; j < BLOCKS_OF_8; j++)
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    float& value = score[j][2 * h + e];
+                    value = power_of_two(fmaf(value, scale, -base));
+                    sum += value;
+                }
+            total[h] = total[h] * shrink[h] + sum;
+        }
+        return __any_sync(WARP, grown);
+    }
+    __device__ __forceinline__ void pack() {
+#pragma unroll
+        for (int k = 0; k < TILE_STEPS; k++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int block = 2 * k + i / 2, first = i % 2 * 2;
+                weight[k][i] = pack_f16(score[block][first], score[block][first + 1]);
+            }
+    }
+
+    __device__ __forceinline__ void read(const Tiles& tiles, float scale) {
+        const uint32_t lane = threadIdx.x % 32;
+        float shrink[2];
+        auto tile = [&](uint32_t n) { return tiles.widened + n % WIDENED * TILE_BYTES; };
+        wait_for(tiles.ready(0), 0);
+        begin_scores(tile(0));
+        products_done<0>();
+        weigh(tiles.first_page * PAGE, scale, shrink);
+        pack();
+        for (uint32_t n = 1; n < tiles.count; n++) {
+            wait_for(tiles.ready(n), n / WIDENED % 2);
+            begin_scores(tile(n));
+            begin_sums(tile(n - 1), n > 1);
+            products_done<1>();
+            const bool grown = weigh(tiles.first_page * PAGE + n * TILE, scale, shrink);
+            products_done<0>();
+            hold(sums);
+            if (lane == 0) arrive(tiles.used(n - 1));
+            // After a few tiles the largest score hardly ever grows.
+            if (grown) {
+#pragma unroll
+                for (int c = 0; c < COLUMNS; c++)
+#pragma unroll
+                    for (int e = 0; e < 4; e++) sums[c][e] *= shrink[e / 2];
+            }
+            pack();
+        }
+        begin_sums(tile(tiles.count - 1), tiles.count > 1);
+        products_done<0>();
+        hold(sums);
+    }
+
+    __device__ __forceinline__ void store(const Attend& op, const Rows& rows, uint32_t first, uint32_t kv_head,
+                                          uint32_t split, uint32_t splits) const {
+        const uint32_t g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, group = op.heads / op.kv_heads;
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const uint32_t index = first + 8 * h + g, token = index / group;
+            float all = total[h];
             all += __shfl_xor_sync(WARP, all, 1);
             all += __shfl_xor_sync(WARP, all, 2);
             if (token >= rows.count) continue;
             const uint32_t row = rows.first + token - op.first_row, head = kv_head * group + index % group;
-            const size_t place = ((size_t)row * splits + split) * op.heads + head;
+            const size_t at = ((size_t)row * splits + split) * op.heads + head;
             // A part that a row sees nothing of has only scores that are none.
-            const bool none = largest[m][h] == NO_SCORE;
-            if (t == 0) op.stats[place] = make_float2(largest[m][h], none ? 0.0f : all);
+            const bool none = largest[h] == NO_SCORE;
+            if (t == 0) op.stats[at] = make_float2(none ? NO_SCORE : largest[h] * op.score_scale, none ? 0.0f : all);
 #pragma unroll
             for (int c = 0; c < COLUMNS; c++)
-                *(float2*)(op.sums + place * SIZE + 8 * c + 2 * t) =
-                    none ? make_float2(0.0f, 0.0f) : make_float2(sums[m][c][2 * h], sums[m][c][2 * h + 1]);
+                *(float2*)(op.sums + at * SIZE + 8 * c + 2 * t) =
+                    none ? make_float2(0.0f, 0.0f) : make_float2(sums[c][2 * h], sums[c][2 * h + 1]);
         }
+    }
+};
+
+template <int SIZE>
+__device__ __forceinline__ void attend_prefill(const Prefill& prefill) {
+    extern __shared__ __align__(1024) uint8_t shared[];
+    const Attend& op = prefill.attend;
+    // The last rows of a prompt see most: they begin first.
+    const Rows rows = prefill.rows[gridDim.x - 1 - blockIdx.x];
+    const uint32_t kv_head = blockIdx.y, split = blockIdx.z, splits = gridDim.z;
+    const uint32_t context = op.positions[rows.first + rows.count - 1] + 1;
+    const Part part = part_of(context, split, splits);
+    Tiles tiles;
+    tiles.widened = (shared_address(shared) + 1023) / 1024 * 1024;
+    tiles.fetched = tiles.widened + WIDENED * TILE * SIZE * 4;
+    tiles.barriers = tiles.fetched + FETCHED * TILE * SIZE * 2;
+    tiles.first_page = part.first, tiles.end_page = part.end;
+    tiles.count = (part.end - part.first + TILE_PAGES - 1) / TILE_PAGES;
+    if (threadIdx.x == 0) {
+        for (int n = 0; n < FETCHED; n++) make_barrier(tiles.arrived(n), 1);
+        for (int n = 0; n < WIDENED; n++) make_barrier(tiles.ready(n), WARPGROUP / 32), make_barrier(tiles.used(n), READERS * WARPGROUP / 32);
+        show_barriers();
+    }
+    __syncthreads();
+    if (threadIdx.x < WARPGROUP) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
+        const uint32_t* blocks = op.blocks + (size_t)op.tables[rows.first] * op.table_width;
+        const uint8_t* pages = op.pool + op.layer_offset + (size_t)kv_head * 2 * PAGE * SIZE;
+        widen_tiles<SIZE>(op, tiles, blocks, pages, context);
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
+        const uint32_t first = (threadIdx.x / WARPGROUP - 1) * READER_ROWS + threadIdx.x % WARPGROUP / 32 * 16;
+        Reader<SIZE> reader;
+        reader.load(op, rows, first, kv_head, part.end * PAGE);
+        if (tiles.count) reader.read(tiles, op.score_scale);
+        reader.store(op, rows, first, kv_head, split, splits);
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128, 2) attend_prefill_64(const __grid_constant__ Prefill op) { attend_prefill<64>(op); }
-extern "C" __global__ void __launch_bounds__(128, 2) attend_prefill_128(const __grid_constant__ Prefill op) { attend_prefill<128>(op); }
+extern "C" __global__ void __launch_bounds__(384, 1) attend_prefill_64(const __grid_constant__ Prefill op) { attend_prefill<64>(op); }
+extern "C" __global__ void __launch_bounds__(384, 1) attend_prefill_128(const __grid_constant__ Prefill op) { attend_prefill<128>(op); }

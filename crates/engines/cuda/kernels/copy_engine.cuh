@@ -13,14 +13,14 @@ __device__ __forceinline__ void show_barriers() {
 __device__ __forceinline__ void arrive(uint32_t barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-// The barrier opens when all bytes have arrived.
-template <int BYTES>
-__device__ __forceinline__ void fetch_page(uint8_t* to, const uint8_t* from, uint32_t barrier) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "n"(BYTES) : "memory");
+// The barrier opens when so many bytes have arrived.
+__device__ __forceinline__ void expect_bytes(uint32_t barrier, uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void copy_bytes(uint32_t to, const uint8_t* from, uint32_t bytes, uint32_t barrier) {
     asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-            shared_address(to)),
-        "l"(from), "n"(BYTES), "r"(barrier)
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from),
+        "r"(bytes), "r"(barrier)
         : "memory");
 }
 __device__ __forceinline__ void wait_for(uint32_t barrier, uint32_t parity) {

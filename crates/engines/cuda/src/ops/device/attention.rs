@@ -21,6 +21,8 @@ pub(super) const HEAD_STEP: usize = 8;
 
 /// Rows that a block of `attend_prefill.cu` has: heads of one group, of several tokens.
 pub(super) const PREFILL_ROWS: usize = 128;
+/// Three warpgroups.
+const PREFILL_THREADS: usize = 384;
 /// What [`Scratch`] grows by, so that it does not grow often.
 pub(super) const SCRATCH_STEP: usize = 16 << 20;
 
@@ -92,7 +94,7 @@ fn prefill(device: &mut DeviceOps, op: &ops::Attend<'_, DeviceBuffer>) -> Result
         rows: op.rows.count - op.decodes,
         splits: splits_of(device, op, blocks),
     };
-    let grid = Grid::new([runs.len(), op.pages.kv_heads, pass.splits], 128);
+    let grid = Grid::new([runs.len(), op.pages.kv_heads, pass.splits], PREFILL_THREADS);
     let rows = uploaded(device, runs)?;
     let argument = argument(device, op, &pass)?;
     if let Some(kernel) = fast(&device.kernels.attend_prefill, op, PREFILL_ROWS) {

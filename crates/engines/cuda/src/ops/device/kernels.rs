@@ -34,9 +34,11 @@ const fn decode_bytes(head_size: usize) -> usize {
     4 * 2 * page_bytes(head_size)
 }
 
-/// Shared memory of `attend_prefill.cu`: four pages, and 128 rows of queries as F16.
+/// Shared memory of `attend_prefill.cu`: three tiles of two pages, four as F16 that begin at a multiple of
+/// 1,024, and eleven barriers.
 const fn prefill_bytes(head_size: usize) -> usize {
-    4 * page_bytes(head_size) + 128 * 2 * head_size
+    let tile = 2 * page_bytes(head_size);
+    3 * tile + 4 * 2 * tile + 1024 + 11 * 8
 }
 
 /// All of them, loaded.
