@@ -31,6 +31,7 @@ mod tests;
 mod tokenizer;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 
 use scales::Scale;
@@ -222,10 +223,27 @@ impl Checkpoint {
 
     /// The bytes of a tensor as they are stored, into `bytes`, which is emptied first.
     pub fn read(&self, name: &str, bytes: &mut Vec<u8>) -> Result<TensorInfo, LoadError> {
-        let Some(stored) = self.tensors.get(name) else {
-            return Err(self.error(Fault::NoTensor(name.to_owned())));
-        };
+        let stored = self.stored(name)?;
         self.files[stored.file].read_tensor(name, stored.at, stored.bytes, bytes)?;
         Ok(stored.info.clone())
+    }
+
+    /// As [`read`](Self::read), of these rows alone.
+    pub fn read_rows(
+        &self,
+        name: &str,
+        rows: Range<usize>,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), LoadError> {
+        let stored = self.stored(name)?;
+        assert!(rows.end <= stored.info.rows, "the tensor has these rows");
+        let row = stored.bytes / stored.info.rows.max(1);
+        let at = stored.at + (rows.start * row) as u64;
+        self.files[stored.file].read_tensor(name, at, rows.len() * row, bytes)
+    }
+
+    fn stored(&self, name: &str) -> Result<&Stored, LoadError> {
+        let none = || self.error(Fault::NoTensor(name.to_owned()));
+        self.tensors.get(name).ok_or_else(none)
     }
 }

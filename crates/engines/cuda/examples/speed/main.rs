@@ -1,10 +1,14 @@
-//! How fast steps of large models are, with random weights: `speed [--libraries DIR]... [--only NAME]... [--twin]`.
+//! How fast steps of large models are, with random weights:
+//! `speed [--libraries DIR]... [--only NAME]... [--scheduled] [--load DIR] [--twin]`.
 //!
 //! The shapes are those of Llama 3 with 70 and with 8 billion weights, in FP8 with keys and values in FP8.
 //! A line of JSON for each measurement: the step that is recorded and replayed, its products alone, its
-//! attention alone with the rate at which it reads, and what is left; then a prompt. With `--twin` a tiny
-//! shape on the host, which tries the program without a GPU.
+//! attention alone with the rate at which it reads, and what is left; then a prompt. With `--scheduled` steps
+//! as a worker runs them, from the scheduler's plan to the tokens in their streams. With `--load` only how
+//! long a folder's weights take. With `--twin` a tiny shape on the host, which tries the program without a
+//! GPU.
 
+mod scheduled;
 mod shape;
 mod step;
 
@@ -17,22 +21,27 @@ use cuda::{DeviceOptions, HostOps};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use self::scheduled::Plan;
 use self::shape::Shape;
 use self::step::{Model, Part};
 
 /// Tokens that each sequence has, and those of a prompt: what others measured with.
 const CONTEXT: usize = 4900;
 const PROMPT: usize = 3504;
+const BATCHES: [usize; 4] = [1, 16, 32, 64];
 
 fn main() -> ExitCode {
     let mut options = DeviceOptions::default();
     let mut twin = false;
     let mut only = Vec::new();
+    let (mut is_scheduled, mut load) = (false, None);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--twin" => twin = true,
             "--only" => only.extend(arguments.next()),
+            "--scheduled" => is_scheduled = true,
+            "--load" => load = arguments.next().map(PathBuf::from),
             "--libraries" => options
                 .libraries
                 .extend(arguments.next().map(PathBuf::from)),
@@ -41,6 +50,17 @@ fn main() -> ExitCode {
                 return ExitCode::from(2);
             }
         }
+    }
+    if twin && is_scheduled {
+        let plan = Plan {
+            batches: &[1, 3],
+            context: 100,
+            prompt: 70,
+            most: 256,
+        };
+        let open = || Ok(HostOps::new(4 << 30));
+        let measured = scheduled::measure(open, &shape::TINY, &plan, &mut say);
+        return done(measured);
     }
     if twin {
         let mut ops = HostOps::new(1 << 30);
@@ -55,13 +75,41 @@ fn main() -> ExitCode {
         }
     };
     say(&json!({ "device": device.name(), "cuda": device.driver_version() }));
+    if let Some(folder) = load {
+        return done(scheduled::load(&mut device, &folder).map(|line| say(&line)));
+    }
+    if is_scheduled {
+        drop(device);
+        let plan = Plan {
+            batches: &BATCHES,
+            context: CONTEXT,
+            prompt: PROMPT,
+            most: 8192,
+        };
+        let chosen =
+            |shape: &&&Shape| only.is_empty() || only.iter().any(|name| name == shape.name);
+        let shapes = [&shape::LARGE, &shape::SMALL];
+        return done(shapes.iter().filter(chosen).try_for_each(|shape| {
+            scheduled::measure(|| Ok(cuda::open(&options)?), shape, &plan, &mut say)
+        }));
+    }
     for shape in [&shape::LARGE, &shape::SMALL] {
         if only.is_empty() || only.iter().any(|name| name == shape.name) {
-            measure(&mut device, shape, &[1, 16, 32, 64], (CONTEXT, PROMPT), 10);
+            measure(&mut device, shape, &BATCHES, (CONTEXT, PROMPT), 10);
             device.forget_recorded();
         }
     }
     ExitCode::SUCCESS
+}
+
+fn done(measured: Result<(), Box<dyn std::error::Error>>) -> ExitCode {
+    match measured {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&json!({ "failed": error.to_string() }));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Everything of a shape. What fails is said, and the rest goes on.

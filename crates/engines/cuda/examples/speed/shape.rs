@@ -50,6 +50,23 @@ pub(crate) const TINY: Shape = Shape {
 };
 
 impl Shape {
+    /// As a model's `config.json` says it.
+    pub(crate) fn json(&self) -> String {
+        serde_json::json!({
+            "model_type": "llama",
+            "hidden_size": self.hidden,
+            "intermediate_size": self.intermediate,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads,
+            "num_key_value_heads": self.kv_heads,
+            "head_dim": self.head_size,
+            "vocab_size": self.vocabulary,
+            "max_position_embeddings": 131_072,
+            "rms_norm_eps": 1e-5,
+        })
+        .to_string()
+    }
+
     /// Numbers of a row of queries, keys and values.
     pub(crate) fn qkv(&self) -> usize {
         (self.heads + 2 * self.kv_heads) * self.head_size

@@ -94,7 +94,10 @@ fn prefill(device: &mut DeviceOps, op: &ops::Attend<'_, DeviceBuffer>) -> Result
         rows: op.rows.count - op.decodes,
         splits: splits_of(device, op, blocks),
     };
-    let grid = Grid::new([runs.len(), op.pages.kv_heads, pass.splits], PREFILL_THREADS);
+    let grid = Grid::new(
+        [runs.len(), op.pages.kv_heads, pass.splits],
+        PREFILL_THREADS,
+    );
     let rows = uploaded(device, runs)?;
     let argument = argument(device, op, &pass)?;
     if let Some(kernel) = fast(&device.kernels.attend_prefill, op, PREFILL_ROWS) {
