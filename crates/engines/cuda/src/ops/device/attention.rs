@@ -8,6 +8,11 @@ use crate::ops::{self, Dtype, OpsError, PAGE_TOKENS, Span};
 /// Blocks of `attend_decode.cu` that a multiprocessor is given: two are enough to have all of memory's
 /// bandwidth, and more parts only have to be put together again.
 pub(super) const BLOCKS_EACH: usize = 2;
+/// Blocks of `attend_decode.cu` with heads of 128 that a multiprocessor runs at once: its shared memory
+/// has room for no more.
+const DECODES_AT_ONCE: usize = 3;
+/// Parts of each context where there are more blocks than that.
+pub(super) const SPLITS_OF_MANY: usize = 2;
 /// A part of less is not worth its start.
 const LEAST_PAGES: usize = 8;
 /// Rows that the kernel of any shape computes at once, which bounds the memory for its parts.
@@ -54,7 +59,11 @@ pub(super) fn attend(
         let pass = Pass {
             first_row: 0,
             rows: op.decodes,
-            splits: splits_of(device, op, op.decodes * op.pages.kv_heads),
+            splits: decode_splits(
+                device.context.multiprocessors(),
+                op.longest,
+                op.decodes * op.pages.kv_heads,
+            ),
         };
         let argument = argument(device, op, &pass)?;
         match fast(&device.kernels.attend_decode, op, DECODE_GROUP) {
@@ -113,9 +122,22 @@ fn splits_of(device: &DeviceOps, op: &ops::Attend<'_, DeviceBuffer>, blocks: usi
 
 /// In how many parts contexts are computed, so that all multiprocessors work.
 pub(super) fn splits(multiprocessors: usize, longest: usize, blocks: usize) -> usize {
-    let most = (longest.div_ceil(PAGE_TOKENS) / LEAST_PAGES).max(1);
+    let most = most_splits(longest);
     let wanted = BLOCKS_EACH * multiprocessors;
     (wanted / blocks.max(1)).clamp(1, most)
+}
+
+/// The same for rows that decode. Blocks that do not all run at once leave multiprocessors idle at the
+/// end, the less so the shorter they are: at 64 rows of the 70B shape two parts each save a twelfth.
+pub(super) fn decode_splits(multiprocessors: usize, longest: usize, blocks: usize) -> usize {
+    match blocks > DECODES_AT_ONCE * multiprocessors {
+        true => SPLITS_OF_MANY.min(most_splits(longest)),
+        false => splits(multiprocessors, longest, blocks),
+    }
+}
+
+fn most_splits(longest: usize) -> usize {
+    (longest.div_ceil(PAGE_TOKENS) / LEAST_PAGES).max(1)
 }
 
 /// What all kernels of a pass are given.

@@ -7,7 +7,7 @@ use checkpoint::ModelConfig;
 
 use super::attention::{
     BLOCKS_EACH, DECODE_GROUP, HEAD_STEP, LARGEST_HEAD, PREFILL_ROWS, ROWS_AT_ONCE, SCRATCH_STEP,
-    has_room, parts_of,
+    SPLITS_OF_MANY, has_room, parts_of,
 };
 use super::kernels::{FAST_HEADS, LARGEST_ROW};
 use crate::gemm::WORKSPACE_BYTES;
@@ -74,7 +74,8 @@ fn most_parts(config: &ModelConfig, storage: Storage, options: &ModelOptions) ->
         true => options.step_tokens,
         false => ROWS_AT_ONCE.min(options.step_tokens),
     };
-    let rows = rows.max(padded(options.slots));
+    let decodes = padded(options.slots);
+    let rows = rows.max(SPLITS_OF_MANY * decodes);
     let of_block = PREFILL_ROWS.max(config.heads / config.kv_heads);
     (rows * config.heads).max(BLOCKS_EACH * MULTIPROCESSORS * of_block)
 }
@@ -82,7 +83,7 @@ fn most_parts(config: &ModelConfig, storage: Storage, options: &ModelOptions) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::device::attention::splits;
+    use crate::ops::device::attention::{decode_splits, splits};
     use crate::ops::device::kernels::row_grid;
     use crate::weights::CacheDtype;
 
@@ -170,9 +171,11 @@ mod tests {
                 true => (PREFILL_ROWS * kv_heads / config.heads, options.step_tokens),
                 false => (1, ROWS_AT_ONCE),
             };
-            let decodes = (1..=padded(options.slots)).map(|rows| (rows, rows));
-            let prefills = (1..=at_once).map(|rows| (rows, rows.div_ceil(room)));
-            for (rows, blocks) in decodes.chain(prefills) {
+            type Splits = fn(usize, usize, usize) -> usize;
+            let decodes =
+                (1..=padded(options.slots)).map(|rows| (rows, rows, decode_splits as Splits));
+            let prefills = (1..=at_once).map(|rows| (rows, rows.div_ceil(room), splits as Splits));
+            for (rows, blocks, splits) in decodes.chain(prefills) {
                 let parts = splits(MULTIPROCESSORS, options.context, blocks * kv_heads);
                 let needed = rows * parts * config.heads;
                 assert!(
