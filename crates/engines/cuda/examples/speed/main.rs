@@ -2,9 +2,11 @@
 //!
 //! The shapes are those of Llama 3 with 70 and with 8 billion weights, in FP8 with keys and values in FP8.
 //! A line of JSON for each measurement: the step that is recorded and replayed, its products alone, its
-//! attention alone with the rate at which it reads, and what is left; then a prompt. With `--twin` a tiny
-//! shape on the host, which tries the program without a GPU.
+//! attention alone with the rate at which it reads, and what is left; then a prompt. Drawing tokens has lines
+//! of its own, and the name `draw`. With `--twin` a tiny shape on the host, which tries the program without a
+//! GPU.
 
+mod draw;
 mod shape;
 mod step;
 
@@ -23,6 +25,7 @@ use self::step::{Model, Part};
 /// Tokens that each sequence has, and those of a prompt: what others measured with.
 const CONTEXT: usize = 4900;
 const PROMPT: usize = 3504;
+const BATCHES: [usize; 4] = [1, 16, 32, 64];
 
 fn main() -> ExitCode {
     let mut options = DeviceOptions::default();
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
     if twin {
         let mut ops = HostOps::new(1 << 30);
         measure(&mut ops, &shape::TINY, &[1, 3], (100, 70), 1);
+        draws(&mut ops, shape::TINY.vocabulary, &[1, 3], 1);
         return ExitCode::SUCCESS;
     }
     let mut device = match cuda::open(&options) {
@@ -55,9 +59,13 @@ fn main() -> ExitCode {
         }
     };
     say(&json!({ "device": device.name(), "cuda": device.driver_version() }));
+    let is_asked = |what: &str| only.is_empty() || only.iter().any(|name| name == what);
+    if is_asked("draw") {
+        draws(&mut device, shape::SMALL.vocabulary, &BATCHES, 100);
+    }
     for shape in [&shape::LARGE, &shape::SMALL] {
-        if only.is_empty() || only.iter().any(|name| name == shape.name) {
-            measure(&mut device, shape, &[1, 16, 32, 64], (CONTEXT, PROMPT), 10);
+        if is_asked(shape.name) {
+            measure(&mut device, shape, &BATCHES, (CONTEXT, PROMPT), 10);
             device.forget_recorded();
         }
     }
@@ -89,6 +97,16 @@ fn measure<O: Ops>(
     }
     let line = prefill(ops, &model, prompt);
     say(&line.unwrap_or_else(|error| json!({ "prompt": prompt, "failed": error.to_string() })));
+}
+
+/// The lines of drawing.
+fn draws<O: Ops>(ops: &mut O, vocabulary: usize, batches: &[usize], repeats: u32) {
+    for batch in batches {
+        match draw::measure(ops, vocabulary, *batch, repeats) {
+            Ok(lines) => lines.iter().for_each(say),
+            Err(error) => say(&json!({ "draw": "failed", "why": error.to_string() })),
+        }
+    }
 }
 
 fn prefill<O: Ops>(ops: &mut O, model: &Model<O>, prompt: usize) -> Result<Value, OpsError> {
