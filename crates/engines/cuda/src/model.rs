@@ -8,7 +8,7 @@ mod workspace;
 
 use crate::cache::{CacheError, KvPool, block_bytes};
 use crate::numbers::{decode, encode};
-use crate::ops::{Dtype, Likeliest, Ops, OpsError};
+use crate::ops::{Draw, Dtype, Ops, OpsError};
 use crate::staging::{Staging, padded};
 use crate::weights::{LoadedWeights, Storage};
 use checkpoint::ModelConfig;
@@ -151,17 +151,20 @@ impl<O: Ops> Model<O> {
         }
     }
 
-    /// The likeliest token of each of the first `outputs` distributions of the step, the first of
-    /// equals; [`PADDING`](crate::ops::PADDING) where a number is none.
-    pub fn likeliest(&mut self, outputs: usize, tokens: &mut Vec<u32>) -> Result<(), OpsError> {
-        self.ops.likeliest(Likeliest {
+    /// Draws the tokens of the step that was begun with `staging`: one for each of its outputs,
+    /// [`PADDING`](crate::ops::PADDING) where nothing is drawn or a number is none.
+    pub fn draw(&mut self, staging: &Staging, tokens: &mut Vec<u32>) -> Result<(), OpsError> {
+        let outputs = staging.shape().outputs;
+        let draws = staging.draws(&self.ops, &self.space.upload);
+        self.ops.draw(Draw {
             rows: outputs,
             vocabulary: self.loaded.config.vocabulary,
             logits: &self.space.logits,
-            tokens: &self.space.likeliest,
+            draws: &draws,
+            tokens: &self.space.drawn,
         })?;
         self.bytes.resize(4 * outputs, 0);
-        self.ops.read(&self.space.likeliest, 0, &mut self.bytes)?;
+        self.ops.read(&self.space.drawn, 0, &mut self.bytes)?;
         tokens.clear();
         let numbers = self.bytes.as_chunks().0.iter().copied();
         tokens.extend(numbers.map(u32::from_le_bytes));

@@ -15,9 +15,12 @@
 //! tensor, by channel or by token, takes the fast way through the matrix unit.
 
 pub mod device;
+mod draw;
 pub mod host;
 
 use std::fmt::Debug;
+
+pub use self::draw::{Draw, DrawRow, MOST_FORBIDDEN};
 
 /// Derived copies would ask the same of buffers, which are only pointed to.
 macro_rules! copies {
@@ -35,11 +38,11 @@ macro_rules! copies {
 copies!(
     Activations,
     Attend,
+    Draw,
     Embed,
     FillRandom,
     Gate,
     Gemm,
-    Likeliest,
     Norm,
     Pages,
     Product,
@@ -267,16 +270,6 @@ pub struct Gate<'a, B> {
     pub out: Activations<'a, B>,
 }
 
-/// The likeliest token of each row, the first of equals (u32). Not a number anywhere: [`PADDING`].
-#[derive(Debug)]
-pub struct Likeliest<'a, B> {
-    pub rows: usize,
-    pub vocabulary: usize,
-    /// F32.
-    pub logits: &'a B,
-    pub tokens: &'a B,
-}
-
 /// Normal numbers from a hash of seed and place, times `deviation`: weights for measuring.
 ///
 /// The hash is splitmix64's `mix(seed + (place + 1) * 0x9e3779b97f4a7c15)`; with its upper half `a` and
@@ -330,7 +323,7 @@ pub trait Ops: Debug + Send {
     fn rotate_store(&mut self, op: RotateStore<'_, Self::Buffer>) -> Result<(), OpsError>;
     fn attend(&mut self, op: Attend<'_, Self::Buffer>) -> Result<(), OpsError>;
     fn gate(&mut self, op: Gate<'_, Self::Buffer>) -> Result<(), OpsError>;
-    fn likeliest(&mut self, op: Likeliest<'_, Self::Buffer>) -> Result<(), OpsError>;
+    fn draw(&mut self, op: Draw<'_, Self::Buffer>) -> Result<(), OpsError>;
     fn fill_random(&mut self, op: FillRandom<'_, Self::Buffer>) -> Result<(), OpsError>;
 
     /// Runs `step`, or what was recorded of it under this key. `step` calls operations only, and

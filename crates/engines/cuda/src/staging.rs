@@ -1,8 +1,8 @@
 //! What a device must know of a step, in one upload.
 //!
-//! The upload has the new tokens of all rows, their positions, which table each has, the tables, and
-//! which rows distributions are wanted of. Where its parts lie follows from the step's shape alone: a
-//! recorded step finds them where it found them before.
+//! The upload has the new tokens of all rows, their positions, which table each has, the tables, which
+//! rows distributions are wanted of, and how tokens are drawn from those. Where its parts lie follows from
+//! the step's shape alone: a recorded step finds them where it found them before.
 //!
 //! A step in which every sequence has one row is recorded. So that few steps differ, it is filled up
 //! with padding to the next of some numbers of rows, and its longest context is rounded up.
@@ -12,10 +12,13 @@ mod tests;
 
 use contract::TokenId;
 
-use crate::ops::{ALIGNMENT, Ops, OpsError, PADDING, PAGE_TOKENS, RecordKey, Rows, Span};
+use crate::ops::{ALIGNMENT, DrawRow, Ops, OpsError, PADDING, PAGE_TOKENS, RecordKey, Rows, Span};
 
 /// Contexts of recorded steps are rounded up to a power of two, which is at least this.
 const SHORTEST_BOUND: usize = 256;
+
+/// Of an upload.
+const PARTS: usize = 6;
 
 /// One sequence's part of a step.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +32,8 @@ pub struct StagedRow<'a> {
     pub blocks: &'a [u32],
     /// Distributions are wanted after so many of the last tokens.
     pub outputs: usize,
+    /// What the device draws from each of them; empty if nothing.
+    pub draws: &'a [DrawRow],
 }
 
 impl StagedRow<'_> {
@@ -104,16 +109,17 @@ impl StepShape {
         }
     }
 
-    /// Lengths of the parts of the upload: tokens, positions, tables of rows, outputs, blocks.
-    fn lengths(&self) -> [usize; 5] {
+    /// Lengths of the parts of the upload: tokens, positions, tables of rows, outputs, blocks, draws.
+    fn lengths(&self) -> [usize; PARTS] {
         let gathered = if self.is_recorded { 0 } else { self.outputs };
         let blocks = self.tables * self.table_width;
-        [self.rows, self.rows, self.rows, gathered, blocks]
+        let draws = self.outputs * DrawRow::WORDS;
+        [self.rows, self.rows, self.rows, gathered, blocks, draws]
     }
 
     /// Where the parts begin, and where the last one ends, in bytes.
-    fn places(&self) -> [usize; 6] {
-        let mut places = [0; 6];
+    fn places(&self) -> [usize; PARTS + 1] {
+        let mut places = [0; PARTS + 1];
         for (index, length) in self.lengths().into_iter().enumerate() {
             places[index + 1] = (places[index] + 4 * length).next_multiple_of(ALIGNMENT);
         }
@@ -130,7 +136,7 @@ pub fn upload_bytes(rows: usize, outputs: usize, slots: usize, context: usize) -
         table_width: context.div_ceil(PAGE_TOKENS),
         ..StepShape::default()
     };
-    largest.places()[5]
+    largest.places()[PARTS]
 }
 
 /// A step, ready for upload. Keeps its memory.
@@ -147,6 +153,8 @@ pub struct Staging {
     order: Vec<usize>,
     /// The first row of each sequence, in the order in which they were given.
     first_rows: Vec<usize>,
+    /// Of all outputs, on their way to `bytes`.
+    draws: Vec<DrawRow>,
 }
 
 impl Staging {
@@ -201,6 +209,21 @@ impl Staging {
             part.extend(std::iter::repeat_n(PADDING, unused));
         });
         self.order = order;
+        let firsts = std::mem::take(&mut self.first_outputs);
+        self.add_draws(rows, &firsts);
+        self.first_outputs = firsts;
+    }
+
+    /// Adds how the tokens of all outputs are drawn.
+    fn add_draws(&mut self, rows: &[StagedRow<'_>], firsts: &[usize]) {
+        let mut draws = std::mem::take(&mut self.draws);
+        draws.clear();
+        draws.resize(self.shape.outputs, DrawRow::NOTHING);
+        for (row, first) in rows.iter().zip(firsts) {
+            draws[*first..][..row.draws.len()].copy_from_slice(row.draws);
+        }
+        self.add(5, |part| draws.iter().for_each(|draw| draw.encode(part)));
+        self.draws = draws;
     }
 
     /// Gives every sequence its rows and outputs: those with one row in front.
@@ -257,6 +280,11 @@ impl Staging {
     /// Where the distributions of sequence `index` of the step begin.
     pub fn first_output(&self, index: usize) -> usize {
         self.first_outputs[index]
+    }
+
+    /// Where an upload has how its tokens are drawn.
+    pub(crate) fn draws<O: Ops>(&self, ops: &O, upload: &O::Buffer) -> O::Buffer {
+        ops.part(upload, self.shape.places()[5], 4 * self.shape.lengths()[5])
     }
 
     /// Copies the step to the device.

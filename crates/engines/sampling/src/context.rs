@@ -36,8 +36,20 @@ impl<'a> RequestContext<'a> {
     where
         'a: 'b,
     {
+        Draw {
+            allowed,
+            before: Before {
+                prompt: &self.request.prompt,
+                said: self.answer,
+                accepted,
+            },
+            ..self.draw_at(self.answer.len() + accepted.len())
+        }
+    }
+
+    /// The draw of a token of the answer, without what a grammar allows and what precedes it.
+    fn draw_at(&self, position: usize) -> Draw<'a> {
         let limits = &self.request.limits;
-        let position = self.answer.len() + accepted.len();
         Draw {
             sampling: &self.request.sampling,
             seed: self.seed,
@@ -47,12 +59,8 @@ impl<'a> RequestContext<'a> {
             } else {
                 &limits.eos_tokens
             },
-            allowed,
-            before: Before {
-                prompt: &self.request.prompt,
-                said: self.answer,
-                accepted,
-            },
+            allowed: None,
+            before: Before::default(),
         }
     }
 
@@ -79,20 +87,12 @@ impl<'a> RequestContext<'a> {
         })
     }
 
-    /// Whether each draw is the likeliest token that is not [forbidden](Self::forbids), whatever was
-    /// said before.
-    pub fn takes_the_likeliest(&self) -> bool {
-        let sampling = &self.request.sampling;
-        sampling.temperature <= 0.0
-            && sampling.penalties.are_none()
-            && sampling.logit_bias.is_empty()
-            && self.request.grammar.is_none()
-    }
-
-    /// Whether `token` must not come after `accepted` drafts of this step.
-    pub fn forbids(&self, token: TokenId, accepted: usize) -> bool {
-        let limits = &self.request.limits;
-        !limits.may_stop(self.answer.len() + accepted) && limits.eos_tokens.contains(&token)
+    /// The draw after `accepted` drafts of this step, where it [needs no more](Draw::is_plain) than the
+    /// logits, a few numbers and the tokens that are forbidden: what a device draws itself.
+    pub fn plain_draw(&self, accepted: usize) -> Option<Draw<'a>> {
+        // Of what was accepted, such a draw uses the number alone.
+        let draw = self.draw_at(self.answer.len() + accepted);
+        (self.request.grammar.is_none() && draw.is_plain()).then_some(draw)
     }
 
     /// The answer before this step.

@@ -21,7 +21,7 @@ use grammar::GrammarError;
 use smallvec::SmallVec;
 
 pub use context::RequestContext;
-pub use sampler::{NotFinite, Sampler, log_probabilities};
+pub use sampler::{Draw, NotFinite, Pick, Sampler, forbid, log_probabilities};
 
 /// Why no token could be drawn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -38,6 +38,26 @@ pub struct Draw<'a> {
     pub before: Before<'a>,
 }
 
+/// The numbers by which one token is drawn from logits: all that a draw depends on where nothing changes
+/// its logits but tokens that are forbidden.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pick {
+    /// The share of all weights that lies before the token's place.
+    pub share: f64,
+    /// What differences of logits are multiplied by; 0 takes the likeliest token.
+    pub scale: f64,
+    pub min_p: f64,
+    pub top_p: f64,
+    /// 0 for any number.
+    pub top_k: u32,
+}
+
+impl Pick {
+    fn is_likeliest(&self) -> bool {
+        self.scale == 0.0
+    }
+}
+
 /// What precedes a draw, in order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Before<'a> {
@@ -46,6 +66,35 @@ pub struct Before<'a> {
     pub said: &'a [TokenId],
     /// Drafts of this step that were accepted.
     pub accepted: &'a [TokenId],
+}
+
+impl Draw<'_> {
+    /// Its numbers.
+    pub fn pick(&self) -> Pick {
+        let sampling = self.sampling;
+        Pick {
+            share: unit(mix(self.seed, DRAWS, self.position as u64)),
+            scale: match sampling.temperature <= 0.0 {
+                true => 0.0,
+                false => 1.0 / f64::from(sampling.temperature),
+            },
+            min_p: f64::from(sampling.min_p),
+            top_p: f64::from(sampling.top_p),
+            top_k: sampling.top_k.unwrap_or(0),
+        }
+    }
+
+    /// Whether it depends on the logits, [`Pick`] and forbidden tokens alone, and all numbers are such
+    /// that the likeliest token has a weight.
+    pub fn is_plain(&self) -> bool {
+        let sampling = self.sampling;
+        self.allowed.is_none()
+            && sampling.penalties.are_none()
+            && sampling.logit_bias.is_empty()
+            && sampling.temperature.is_finite()
+            && sampling.top_p.is_finite()
+            && (0.0..=1.0).contains(&sampling.min_p)
+    }
 }
 
 impl<'a> Before<'a> {
@@ -70,9 +119,7 @@ impl Sampler {
             && draw.allowed.is_none()
             && draw.sampling.logit_bias.is_empty()
             && draw.sampling.penalties.are_none();
-        let logits = if as_they_are {
-            logits
-        } else {
+        if !as_they_are {
             self.scratch.clear();
             self.scratch.extend_from_slice(logits);
             self.penalise(&draw.sampling.penalties, draw.before);
@@ -84,42 +131,43 @@ impl Sampler {
             if let Some(allowed) = draw.allowed {
                 allowed.apply(&mut self.scratch);
             }
-            for token in draw.forbidden {
-                if let Some(logit) = self.scratch.get_mut(*token as usize) {
-                    *logit = f32::NEG_INFINITY;
-                }
-            }
-            &self.scratch
-        };
+            forbid(&mut self.scratch, draw.forbidden);
+            let scratch = std::mem::take(&mut self.scratch);
+            let drawn = self.pick(&scratch, draw.pick());
+            self.scratch = scratch;
+            return drawn;
+        }
+        self.pick(logits, draw.pick())
+    }
+
+    /// Draws from logits as they are.
+    pub fn pick(&mut self, logits: &[f32], by: Pick) -> Result<TokenId, NotFinite> {
         let largest = largest(logits)?;
-        if draw.sampling.temperature <= 0.0 {
+        if by.is_likeliest() {
             let best = logits.iter().position(|logit| *logit == largest);
             return best.map(|best| best as TokenId).ok_or(NotFinite);
         }
-        let share = unit(mix(draw.seed, DRAWS, draw.position as u64));
-        let scale = 1.0 / f64::from(draw.sampling.temperature);
-        let least = f64::from(draw.sampling.min_p);
         let weight = |logit: f32| {
-            let weight = ((f64::from(logit) - f64::from(largest)) * scale).exp();
+            let weight = ((f64::from(logit) - f64::from(largest)) * by.scale).exp();
             // The likeliest weighs 1.
-            if weight < least { 0.0 } else { weight }
+            if weight < by.min_p { 0.0 } else { weight }
         };
-        let cut = draw.sampling.top_p < 1.0 || draw.sampling.top_k.is_some_and(|k| k > 0);
+        let cut = by.top_p < 1.0 || by.top_k > 0;
         if !cut {
             let total: f64 = logits.iter().map(|logit| weight(*logit)).sum();
             let all = logits
                 .iter()
                 .zip(0..)
                 .map(|(logit, id)| (weight(*logit), id));
-            return pick(all, share * total).ok_or(NotFinite);
+            return at_place(all, by.share * total).ok_or(NotFinite);
         }
         self.candidates.clear();
         self.candidates.extend(logits.iter().copied().zip(0..));
-        let kept = keep(&mut self.candidates, draw.sampling, weight);
+        let kept = keep(&mut self.candidates, by, weight);
         let kept = &self.candidates[..kept];
         let total: f64 = kept.iter().map(|(logit, _)| weight(*logit)).sum();
         let kept = kept.iter().map(|(logit, id)| (weight(*logit), *id));
-        pick(kept, share * total).ok_or(NotFinite)
+        at_place(kept, by.share * total).ok_or(NotFinite)
     }
 
     /// Makes what has come before less likely.
@@ -155,6 +203,15 @@ impl Sampler {
     }
 }
 
+/// Makes tokens impossible.
+pub fn forbid(logits: &mut [f32], tokens: &[TokenId]) {
+    for token in tokens {
+        if let Some(logit) = logits.get_mut(*token as usize) {
+            *logit = f32::NEG_INFINITY;
+        }
+    }
+}
+
 /// The largest logit, if all are numbers.
 fn largest(logits: &[f32]) -> Result<f32, NotFinite> {
     // A number that is none makes the sum one too, and so does an infinite one.
@@ -171,19 +228,14 @@ fn largest(logits: &[f32]) -> Result<f32, NotFinite> {
 }
 
 /// Sorts the likeliest to the front and says how many of them stay.
-fn keep(
-    candidates: &mut [(f32, TokenId)],
-    sampling: &Sampling,
-    weight: impl Fn(f32) -> f64,
-) -> usize {
+fn keep(candidates: &mut [(f32, TokenId)], by: Pick, weight: impl Fn(f32) -> f64) -> usize {
     let likelier = |one: &(f32, TokenId), other: &(f32, TokenId)| {
         other.0.total_cmp(&one.0).then(one.1.cmp(&other.1))
     };
-    let top_k = sampling
-        .top_k
-        .filter(|k| *k > 0)
-        .map_or(usize::MAX, |k| k as usize);
-    let most = top_k.min(candidates.len());
+    let most = match by.top_k {
+        0 => candidates.len(),
+        top_k => candidates.len().min(top_k as usize),
+    };
     let mut sorted = FIRST_SORTED.min(most);
     loop {
         if sorted < candidates.len() {
@@ -201,7 +253,7 @@ fn keep(
         } else {
             f64::INFINITY
         };
-        let enough = f64::from(sampling.top_p) * total;
+        let enough = by.top_p * total;
         let mut sum = 0.0;
         let reached = candidates[..sorted].iter().position(|(logit, _)| {
             sum += weight(*logit);
@@ -216,7 +268,7 @@ fn keep(
 }
 
 /// The token at `place` on a line of the weights.
-fn pick(weights: impl Iterator<Item = (f64, TokenId)>, place: f64) -> Option<TokenId> {
+fn at_place(weights: impl Iterator<Item = (f64, TokenId)>, place: f64) -> Option<TokenId> {
     let mut sum = 0.0;
     let mut last = None;
     for (weight, id) in weights {

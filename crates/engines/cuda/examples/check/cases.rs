@@ -2,15 +2,17 @@
 //! large ones, which take the fast ones.
 
 mod attention;
+mod draw;
 
 use std::fmt;
 
 use cuda::ops::{
-    Dtype, Embed, FillRandom, Gate, Gemm, Likeliest, Norm, Ops, OpsError, Product, RecordKey,
-    Weight,
+    Dtype, Embed, FillRandom, Gate, Gemm, Norm, Ops, OpsError, Product, RecordKey, Weight,
 };
+use serde_json::{Value, json};
 
 use self::attention::{AttendCase, StoreCase};
+use self::draw::DrawCase;
 use crate::data::{self, Out, Random, get, poisoned, put, put_indices};
 
 /// How far results may be from the twin's, stored as BF16 and as FP8: half a rounding step for all, or
@@ -44,10 +46,7 @@ pub(crate) enum Case {
         width: usize,
         out: Dtype,
     },
-    Likeliest {
-        rows: usize,
-        vocabulary: usize,
-    },
+    Draw(DrawCase),
     FillRandom {
         count: usize,
         dtype: Dtype,
@@ -116,10 +115,7 @@ pub(crate) fn all() -> Vec<Case> {
     }
     cases.extend(attention::stores().into_iter().map(Case::Store));
     cases.extend(attention::attends().into_iter().map(Case::Attend));
-    cases.extend(
-        [(1, 300), (4, 49152), (3, 128_256)]
-            .map(|(rows, vocabulary)| Case::Likeliest { rows, vocabulary }),
-    );
+    cases.extend(draw::draws().into_iter().map(Case::Draw));
     cases.extend([F32, Bf16, Fp8].map(|dtype| Case::FillRandom {
         count: 100_003,
         dtype,
@@ -138,7 +134,22 @@ impl fmt::Display for Case {
 }
 
 impl Case {
-    pub(crate) fn limit(&self) -> f64 {
+    /// What is said of results beside the twin's.
+    pub(crate) fn compare(&self, results: &[Vec<f32>], expected: &[Vec<f32>]) -> Value {
+        if let Self::Draw(case) = self {
+            return case.compare(results, expected);
+        }
+        let limit = self.limit();
+        let errors: Vec<f64> = results
+            .iter()
+            .zip(expected)
+            .map(|(results, expected)| data::distance(results, expected))
+            .collect();
+        let ok = errors.iter().all(|error| *error <= limit);
+        json!({ "ok": ok, "errors": errors, "limit": limit })
+    }
+
+    fn limit(&self) -> f64 {
         let of = |dtype| {
             if dtype == Dtype::Fp8 {
                 FP8_LIMIT
@@ -156,7 +167,7 @@ impl Case {
                 dtype: Dtype::Fp8, ..
             } => 4e-3,
             Self::Embed { .. } | Self::Gemm { .. } | Self::Recorded { .. } => BF16_LIMIT,
-            Self::Likeliest { .. } => 0.0,
+            Self::Draw(_) => 0.0,
         }
     }
 
@@ -180,7 +191,7 @@ impl Case {
             Self::Store(case) => case.run(ops),
             Self::Attend(case) => case.run(ops),
             Self::Gate { rows, width, out } => gate(ops, rows, width, out),
-            Self::Likeliest { rows, vocabulary } => likeliest(ops, rows, vocabulary),
+            Self::Draw(case) => case.run(ops),
             Self::FillRandom { count, dtype } => fill_random(ops, count, dtype),
             Self::Recorded { rows, width } => recorded(ops, rows, width),
         }
@@ -302,39 +313,6 @@ fn gate<O: Ops>(
         out: to.activations(),
     })?;
     Ok(vec![to.numbers(ops)?])
-}
-
-/// With the largest twice in a row, and a row that has what is no number.
-fn likeliest<O: Ops>(
-    ops: &mut O,
-    rows: usize,
-    vocabulary: usize,
-) -> Result<Vec<Vec<f32>>, OpsError> {
-    let mut random = Random::new(5);
-    let mut logits = random.numbers(rows * vocabulary, 5.0);
-    for row in logits.chunks_exact_mut(vocabulary) {
-        let (one, other) = (random.below(vocabulary), random.below(vocabulary));
-        (row[one], row[other]) = (30.0, 30.0);
-    }
-    if rows > 2 {
-        logits[2 * vocabulary + 77] = f32::NAN;
-    }
-    let logits = put(ops, Dtype::F32, &logits)?;
-    let tokens = poisoned(ops, rows * 4)?;
-    ops.likeliest(Likeliest {
-        rows,
-        vocabulary,
-        logits: &logits,
-        tokens: &tokens,
-    })?;
-    let mut bytes = vec![0; rows * 4];
-    ops.read(&tokens, 0, &mut bytes)?;
-    let tokens = bytes
-        .as_chunks::<4>()
-        .0
-        .iter()
-        .map(|bytes| u32::from_le_bytes(*bytes) as f32);
-    Ok(vec![tokens.collect()])
 }
 
 fn fill_random<O: Ops>(ops: &mut O, count: usize, dtype: Dtype) -> Result<Vec<Vec<f32>>, OpsError> {

@@ -23,7 +23,7 @@ impl Random {
     }
 
     /// From 0 to 1.
-    fn share(&mut self) -> f32 {
+    pub(crate) fn share(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1 << 24) as f32
     }
 

@@ -81,6 +81,7 @@ impl<O: Ops> Engine for Device<O> {
             start,
             blocks: &blocks,
             outputs,
+            draws: &[],
         };
         staging.fill(&[row], context);
         self.0.forward(&staging)?;

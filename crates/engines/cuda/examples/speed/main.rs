@@ -3,11 +3,12 @@
 //!
 //! The shapes are those of Llama 3 with 70 and with 8 billion weights, in FP8 with keys and values in FP8.
 //! A line of JSON for each measurement: the step that is recorded and replayed, its products alone, its
-//! attention alone with the rate at which it reads, and what is left; then a prompt. With `--scheduled` steps
-//! as a worker runs them, from the scheduler's plan to the tokens in their streams. With `--load` only how
-//! long a folder's weights take. With `--twin` a tiny shape on the host, which tries the program without a
-//! GPU.
+//! attention alone with the rate at which it reads, and what is left; then a prompt. Drawing tokens has lines
+//! of its own, and the name `draw`. With `--scheduled` steps as a worker runs them, from the scheduler's plan
+//! to the tokens in their streams. With `--load` only how long a folder's weights take. With `--twin` a tiny
+//! shape on the host, which tries the program without a GPU.
 
+mod draw;
 mod scheduled;
 mod shape;
 mod step;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
     if twin {
         let mut ops = HostOps::new(1 << 30);
         measure(&mut ops, &shape::TINY, &[1, 3], (100, 70), 1);
+        draws(&mut ops, shape::TINY.vocabulary, &[1, 3], 1);
         return ExitCode::SUCCESS;
     }
     let mut device = match cuda::open(&options) {
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
     if let Some(folder) = load {
         return done(scheduled::load(&mut device, &folder).map(|line| say(&line)));
     }
+    let is_asked = |what: &str| only.is_empty() || only.iter().any(|name| name == what);
     if is_scheduled {
         drop(device);
         let plan = Plan {
@@ -86,15 +89,17 @@ fn main() -> ExitCode {
             prompt: PROMPT,
             most: 8192,
         };
-        let chosen =
-            |shape: &&&Shape| only.is_empty() || only.iter().any(|name| name == shape.name);
         let shapes = [&shape::LARGE, &shape::SMALL];
-        return done(shapes.iter().filter(chosen).try_for_each(|shape| {
+        let mut shapes = shapes.iter().filter(|shape| is_asked(shape.name));
+        return done(shapes.try_for_each(|shape| {
             scheduled::measure(|| Ok(cuda::open(&options)?), shape, &plan, &mut say)
         }));
     }
+    if is_asked("draw") {
+        draws(&mut device, shape::SMALL.vocabulary, &BATCHES, 100);
+    }
     for shape in [&shape::LARGE, &shape::SMALL] {
-        if only.is_empty() || only.iter().any(|name| name == shape.name) {
+        if is_asked(shape.name) {
             measure(&mut device, shape, &BATCHES, (CONTEXT, PROMPT), 10);
             device.forget_recorded();
         }
@@ -137,6 +142,16 @@ fn measure<O: Ops>(
     }
     let line = prefill(ops, &model, prompt);
     say(&line.unwrap_or_else(|error| json!({ "prompt": prompt, "failed": error.to_string() })));
+}
+
+/// The lines of drawing.
+fn draws<O: Ops>(ops: &mut O, vocabulary: usize, batches: &[usize], repeats: u32) {
+    for batch in batches {
+        match draw::measure(ops, vocabulary, *batch, repeats) {
+            Ok(lines) => lines.iter().for_each(say),
+            Err(error) => say(&json!({ "draw": "failed", "why": error.to_string() })),
+        }
+    }
 }
 
 fn prefill<O: Ops>(ops: &mut O, model: &Model<O>, prompt: usize) -> Result<Value, OpsError> {

@@ -1,10 +1,11 @@
 //! A model with random weights, and its steps.
 
 use cuda::ops::{
-    Activations, Attend, Dtype, Embed, FillRandom, Gate, Gemm, Likeliest, Norm, Ops, OpsError,
+    Activations, Attend, Draw, Dtype, Embed, FillRandom, Gate, Gemm, Norm, Ops, OpsError,
     PAGE_TOKENS, Pages, Pairs, Product, RecordKey, RotateStore, Rows, Span, Weight,
 };
 
+use super::draw;
 use super::shape::Shape;
 
 /// What of a step is computed.
@@ -91,6 +92,7 @@ pub(crate) struct Model<O: Ops> {
     narrow: O::Buffer,
     queries: O::Buffer,
     logits: O::Buffer,
+    draws: O::Buffer,
 }
 
 impl<O: Ops> Model<O> {
@@ -150,6 +152,7 @@ impl<O: Ops> Model<O> {
             narrow: ops.allocate(rows * shape.hidden * 2)?,
             queries: ops.allocate(rows * shape.queries() * 2)?,
             logits: ops.allocate(batch * shape.vocabulary * 4)?,
+            draws: draw::rows(ops, batch, draw::LIKELIEST)?,
         };
         ops.fill_random(FillRandom {
             to: &model.pool,
@@ -358,10 +361,11 @@ impl<O: Ops> Model<O> {
                 out,
                 out_dtype: Dtype::F32,
             })?;
-            ops.likeliest(Likeliest {
+            ops.draw(Draw {
                 rows: outputs,
                 vocabulary: self.shape.vocabulary,
                 logits: &self.logits,
+                draws: &self.draws,
                 tokens: &self.tokens,
             })?;
         }
@@ -460,7 +464,7 @@ fn ones<O: Ops>(ops: &mut O, count: usize, one: f32) -> Result<O::Buffer, OpsErr
     Ok(buffer)
 }
 
-fn indices<O: Ops>(ops: &mut O, indices: &[u32]) -> Result<O::Buffer, OpsError> {
+pub(crate) fn indices<O: Ops>(ops: &mut O, indices: &[u32]) -> Result<O::Buffer, OpsError> {
     let buffer = ops.allocate(indices.len() * 4)?;
     put_indices(ops, &buffer, indices)?;
     Ok(buffer)

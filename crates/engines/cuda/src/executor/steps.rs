@@ -1,7 +1,10 @@
 //! One step on the thread that waits for the device: draft, compute, draw.
 //!
-//! Where a request takes the likeliest token the device finds it, and four bytes come back. All else
-//! is drawn here by the engines' one sampler, from distributions that are read for those rows only.
+//! Where a draw depends on the logits, a few numbers and forbidden tokens alone, the device draws, and
+//! four bytes come back. All else is drawn here by the engines' one sampler, from distributions that are
+//! read for those rows only.
+
+use std::ops::Range;
 
 use contract::{Clock, TokenId};
 use engine::StepOutput;
@@ -11,7 +14,7 @@ use sampling::{DrawError, RequestContext, Sampler, StepTokens, accept, log_proba
 
 use super::{ExecutorOptions, Speculation, StepInput};
 use crate::model::Model;
-use crate::ops::{Ops, OpsError, PADDING};
+use crate::ops::{DrawRow, Ops, OpsError, PADDING};
 use crate::staging::{StagedRow, Staging};
 
 pub(super) struct Steps<O: Ops> {
@@ -25,9 +28,24 @@ pub(super) struct Steps<O: Ops> {
     drafts: Vec<Vec<TokenId>>,
     /// A row's prompt and answer, to find drafts in.
     text: Vec<TokenId>,
-    /// The likeliest token of each distribution, if any row takes it.
-    likeliest: Vec<u32>,
+    draws: RowDraws,
+    /// The token of each distribution that the device drew, if it did for any.
+    drawn: Vec<u32>,
     logits: RowLogits,
+}
+
+/// How the device draws those rows of a step that it can.
+#[derive(Debug, Default)]
+struct RowDraws {
+    outputs: Vec<DrawRow>,
+    /// Where each row's are in `outputs`, by row; nowhere if the row is drawn here.
+    places: Vec<Range<usize>>,
+}
+
+impl RowDraws {
+    fn of(&self, row: usize) -> &[DrawRow] {
+        &self.outputs[self.places[row].clone()]
+    }
 }
 
 /// Distributions of those rows of a step that need them.
@@ -48,7 +66,8 @@ impl<O: Ops> Steps<O> {
             matchers: SlotMatchers::new(options.vocabulary.clone()),
             drafts: Vec::new(),
             text: Vec::new(),
-            likeliest: Vec::new(),
+            draws: RowDraws::default(),
+            drawn: Vec::new(),
             logits: RowLogits::default(),
             model,
         }
@@ -58,9 +77,10 @@ impl<O: Ops> Steps<O> {
         let began = self.clock.now();
         self.draft(input);
         let drafted = self.clock.now();
-        let rows = input.rows.iter().zip(&self.drafts);
+        self.plan_draws(input);
+        let rows = input.rows.iter().zip(&self.drafts).enumerate();
         let rows: Vec<_> = rows
-            .map(|(row, drafts)| StagedRow {
+            .map(|(index, (row, drafts))| StagedRow {
                 tokens: input.new_tokens(row),
                 drafts,
                 start: row.start,
@@ -69,6 +89,7 @@ impl<O: Ops> Steps<O> {
                     Some(_) => 1 + drafts.len(),
                     None => 0,
                 },
+                draws: self.draws.of(index),
             })
             .collect();
         self.staging.fill(&rows, self.model.options().context);
@@ -99,37 +120,46 @@ impl<O: Ops> Steps<O> {
         }
     }
 
-    /// Waits for the step and reads what its rows are drawn from.
-    fn fetch(&mut self, input: &StepInput) -> Result<(), OpsError> {
-        let contexts = || {
-            let rows = input.rows.iter().enumerate();
-            rows.filter_map(|(index, row)| {
-                let request = row.request.as_ref()?;
+    /// Decides which rows the device draws, and how.
+    fn plan_draws(&mut self, input: &StepInput) {
+        let RowDraws { outputs, places } = &mut self.draws;
+        outputs.clear();
+        places.clear();
+        for (row, drafts) in input.rows.iter().zip(&self.drafts) {
+            let first = outputs.len();
+            if let Some(request) = row.request.as_ref().filter(|it| it.logprobs.is_none()) {
                 let context = RequestContext::with_answer(request, input.answer(row));
-                Some((index, request, context))
-            })
-        };
-        let easy = |request: &contract::GenerateRequest, context: &RequestContext<'_>| {
-            request.logprobs.is_none() && context.takes_the_likeliest()
-        };
-        self.likeliest.clear();
-        if contexts().any(|(_, request, context)| easy(request, &context)) {
-            let outputs = self.staging.shape().outputs;
-            self.model.likeliest(outputs, &mut self.likeliest)?;
+                outputs.extend((0..=drafts.len()).map_while(|accepted| {
+                    let draw = context.plain_draw(accepted)?;
+                    DrawRow::new(draw.pick(), draw.forbidden)
+                }));
+                // Two ways in one row are not worth their code.
+                if outputs.len() - first <= drafts.len() {
+                    outputs.truncate(first);
+                }
+            }
+            places.push(first..outputs.len());
+        }
+    }
+
+    /// Waits for the step, and reads what was drawn and what is to be drawn from.
+    fn fetch(&mut self, input: &StepInput) -> Result<(), OpsError> {
+        if !self.draws.outputs.is_empty() {
+            self.model.draw(&self.staging, &mut self.drawn)?;
         }
         self.logits.places.clear();
         self.logits.places.resize(input.rows.len(), None);
         self.logits.numbers.clear();
         let mut needed = Vec::new();
-        for (index, request, context) in contexts() {
+        for (index, row) in input.rows.iter().enumerate() {
+            if row.request.is_none() {
+                continue;
+            }
             let first = self.staging.first_output(index);
             let count = 1 + self.drafts[index].len();
-            // What is forbidden or no number is looked at closer.
-            let is_settled = easy(request, &context)
-                && self.likeliest[first..first + count]
-                    .iter()
-                    .enumerate()
-                    .all(|(draft, token)| *token != PADDING && !context.forbids(*token, draft));
+            // A distribution with what is no number is looked at closer.
+            let is_settled = !self.draws.of(index).is_empty()
+                && !self.drawn[first..first + count].contains(&PADDING);
             if !is_settled {
                 needed.push((index, first, count));
             }
@@ -174,7 +204,7 @@ impl<O: Ops> Steps<O> {
             };
             let drawn: Result<StepTokens, DrawError> = if place.is_none() {
                 let first = self.staging.first_output(index);
-                accept(drafts, |draft| Ok(self.likeliest[first + draft]))
+                accept(drafts, |draft| Ok(self.drawn[first + draft]))
             } else {
                 let answer = context.answer();
                 let matchers = &mut self.matchers;

@@ -103,7 +103,8 @@ pub(super) struct Workspace<B> {
     pub(super) last: Stored<B>,
     /// F32.
     pub(super) logits: B,
-    pub(super) likeliest: B,
+    /// The tokens that are drawn of them (u32).
+    pub(super) drawn: B,
 }
 
 impl<B> Workspace<B> {
@@ -132,7 +133,7 @@ impl<B> Workspace<B> {
             residual: ops.allocate(rows * config.hidden * 4)?,
             queries: ops.allocate(rows * queries * products.bytes())?,
             logits: ops.allocate(outputs * config.vocabulary * 4)?,
-            likeliest: ops.allocate(outputs * 4)?,
+            drawn: ops.allocate(outputs * 4)?,
         })
     }
 }

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use self::attention::Scratch;
 use self::kernels::{Kernels, row_grid};
 use super::{
-    Activations, Attend, Dtype, Embed, FillRandom, Gate, Gemm, Likeliest, Norm, Ops, OpsError,
-    Product, RecordKey, RotateStore,
+    Activations, Attend, Draw, Dtype, Embed, FillRandom, Gate, Gemm, Norm, Ops, OpsError, Product,
+    RecordKey, RotateStore,
 };
 use crate::driver::{Context, DeviceBuffer, DeviceError, DeviceOptions, Graph, Grid, milliseconds};
 use crate::gemm::{Operands, Products, Shape};
@@ -178,11 +178,9 @@ impl Ops for DeviceOps {
         kernel.launch(row_grid(op.rows, op.width)?, arguments::Gate::new(&op)?)
     }
 
-    fn likeliest(&mut self, op: Likeliest<'_, DeviceBuffer>) -> Result<(), OpsError> {
+    fn draw(&mut self, op: Draw<'_, DeviceBuffer>) -> Result<(), OpsError> {
         let grid = Grid::new([op.rows, 1, 1], 1024);
-        self.kernels
-            .likeliest
-            .launch(grid, arguments::Likeliest::new(&op)?)
+        self.kernels.draw.launch(grid, arguments::Draw::new(&op)?)
     }
 
     fn fill_random(&mut self, op: FillRandom<'_, DeviceBuffer>) -> Result<(), OpsError> {

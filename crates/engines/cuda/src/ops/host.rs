@@ -20,8 +20,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use self::memory::HostBuffer;
 use self::memory::Memory;
+use sampling::{Sampler, forbid};
+
 use super::{
-    ALIGNMENT, Activations, Attend, Dtype, Embed, FillRandom, Gate, Gemm, Likeliest, Norm, Ops,
+    ALIGNMENT, Activations, Attend, Draw, DrawRow, Dtype, Embed, FillRandom, Gate, Gemm, Norm, Ops,
     OpsError, PADDING, Pairs, Product, RecordKey, RotateStore, Weight,
 };
 use crate::numbers::{decode, fp8_scale};
@@ -31,6 +33,8 @@ use crate::numbers::{decode, fp8_scale};
 pub struct HostOps {
     total: usize,
     used: Arc<AtomicUsize>,
+    read: Arc<AtomicUsize>,
+    sampler: Sampler,
     /// What each recorded step did.
     recordings: HashMap<RecordKey, Vec<String>>,
     /// The operations of the step that is being recorded.
@@ -43,9 +47,16 @@ impl HostOps {
         Self {
             total: bytes,
             used: Arc::default(),
+            read: Arc::default(),
+            sampler: Sampler::default(),
             recordings: HashMap::new(),
             recording: None,
         }
+    }
+
+    /// Counts the bytes that were read, also once the device belongs to a model.
+    pub fn bytes_read(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.read)
     }
 
     fn note(&mut self, operation: &dyn std::fmt::Debug) {
@@ -178,6 +189,7 @@ impl Ops for HostOps {
     fn read(&mut self, from: &HostBuffer, at: usize, bytes: &mut [u8]) -> Result<(), OpsError> {
         self.not_recording("read");
         from.read(at, bytes);
+        self.read.fetch_add(bytes.len(), Ordering::Relaxed);
         Ok(())
     }
 
@@ -320,15 +332,20 @@ impl Ops for HostOps {
         Ok(())
     }
 
-    fn likeliest(&mut self, op: Likeliest<'_, HostBuffer>) -> Result<(), OpsError> {
+    fn draw(&mut self, op: Draw<'_, HostBuffer>) -> Result<(), OpsError> {
         self.note(&op);
         for row in 0..op.rows {
-            let logits = op
-                .logits
-                .numbers(Dtype::F32, row * op.vocabulary, op.vocabulary);
-            let token = match logits.iter().any(|logit| logit.is_nan()) {
-                true => PADDING,
-                false => sampling::likeliest(&logits) as u32,
+            let words = op.draws.indices(row * DrawRow::WORDS, DrawRow::WORDS);
+            let draw = DrawRow::decode(&words);
+            let token = match draw.pick() {
+                Some(pick) => {
+                    let first = row * op.vocabulary;
+                    let mut logits = op.logits.numbers(Dtype::F32, first, op.vocabulary);
+                    forbid(&mut logits, draw.forbidden());
+                    op.logits.store(Dtype::F32, first, &logits);
+                    self.sampler.pick(&logits, pick).unwrap_or(PADDING)
+                }
+                None => PADDING,
             };
             op.tokens.write(row * 4, &token.to_le_bytes());
         }

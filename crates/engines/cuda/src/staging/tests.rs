@@ -10,6 +10,7 @@ fn row<'a>(tokens: &'a [u32], start: usize, blocks: &'a [u32], outputs: usize) -
         start,
         blocks,
         outputs,
+        draws: &[],
     }
 }
 
@@ -108,4 +109,52 @@ fn single_rows_are_in_front_and_outputs_in_order() {
     assert_eq!(indices(&mut ops, gather, 5), [1, 2, 3, 0, 8]);
     let blocks = indices(&mut ops, &inputs.blocks, 8);
     assert_eq!(blocks, [0, 1, 2, PADDING, 3, PADDING, 3, 4]);
+}
+
+#[test]
+fn draws_are_where_their_outputs_are() {
+    let pick = |top_k| sampling::Pick {
+        share: 0.25,
+        scale: 2.0,
+        min_p: 0.0,
+        top_p: 0.5,
+        top_k,
+    };
+    let draw = |top_k| DrawRow::new(pick(top_k), &[top_k]).unwrap();
+    let (one, three) = ([draw(1)], [draw(2), draw(3), draw(4)]);
+    let drafting = [
+        row(&[4], 5, &[2], 1),
+        StagedRow {
+            drafts: &[2, 3],
+            draws: &three,
+            ..row(&[1], 40, &[0, 1], 3)
+        },
+        StagedRow {
+            draws: &one,
+            ..row(&[5], 5, &[3], 1)
+        },
+    ];
+    let nothing = DrawRow::NOTHING;
+    let mut staging = Staging::default();
+    let mut ops = HostOps::new(1 << 20);
+    for (rows, expected) in [
+        (
+            &drafting[..],
+            &[nothing, three[0], three[1], three[2], one[0]][..],
+        ),
+        // Recorded, with a row of padding.
+        (
+            &[drafting[0], drafting[2], drafting[0]],
+            &[nothing, one[0], nothing, nothing],
+        ),
+    ] {
+        staging.fill(rows, 256);
+        let upload = ops.allocate(upload_bytes(9, 5, 4, 256)).unwrap();
+        staging.upload(&mut ops, &upload).unwrap();
+        let draws = staging.draws(&ops, &upload);
+        let mut words = Vec::new();
+        expected.iter().for_each(|draw| draw.encode(&mut words));
+        assert_eq!(staging.shape().outputs, expected.len());
+        assert_eq!(indices(&mut ops, &draws, words.len()), words);
+    }
 }

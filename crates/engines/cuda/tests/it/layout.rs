@@ -79,6 +79,7 @@ proptest! {
                     start: 32,
                     blocks,
                     outputs: 0,
+                    draws: &[],
                 };
                 staging.fill(&[row], 256);
                 model.forward(&staging).unwrap();
@@ -89,6 +90,7 @@ proptest! {
                 start: 32 + done,
                 blocks,
                 outputs: 1,
+                draws: &[],
             });
         }
         staging.fill(&rows, 256);

@@ -66,6 +66,7 @@ fn logits(
             start: index * piece,
             blocks,
             outputs: tokens.len(),
+            draws: &[],
         };
         staging.fill(&[row], context);
         model.forward(&staging).unwrap();

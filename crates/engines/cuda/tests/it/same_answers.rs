@@ -2,6 +2,7 @@
 //! does: chunks, preemption, padding, slots and blocks that others had, drafts.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use checkpoint::Checkpoint;
 use contract::{
@@ -160,6 +161,11 @@ fn crowded() -> Setting {
 }
 
 fn on_the_twin(name: &str, setting: &Setting) -> CudaExecutor {
+    counting(name, setting).0
+}
+
+/// With the bytes that are read from the device.
+fn counting(name: &str, setting: &Setting) -> (CudaExecutor, Arc<AtomicUsize>) {
     let checkpoint = Checkpoint::open(&golden(name)).unwrap();
     let mut ops = host();
     let weights: LoadedWeights<<HostOps as cuda::Ops>::Buffer> =
@@ -177,7 +183,10 @@ fn on_the_twin(name: &str, setting: &Setting) -> CudaExecutor {
         adapts: false,
         vocabulary: setting.vocabulary.clone(),
     };
-    CudaExecutor::new(ops, &weights, options).unwrap()
+    let read = ops.bytes_read();
+    let executor = CudaExecutor::new(ops, &weights, options).unwrap();
+    read.store(0, Ordering::Relaxed);
+    (executor, read)
 }
 
 fn on_the_cpu(name: &str, vocabulary: Option<Arc<Vocabulary>>) -> LlamaExecutor {
@@ -244,6 +253,99 @@ proptest! {
             let found = run(on_the_twin(name, &setting), &requests, requests.len());
             prop_assert_eq!(&found.answers, &expected, "{:?}", setting);
         }
+    }
+}
+
+/// Options that a device draws by.
+fn sampled() -> impl Strategy<Value = Sampling> {
+    let options = (
+        prop::sample::select(vec![0.0, 0.3, 1.0, 2.0]),
+        prop::sample::select(vec![1.0, 0.999, 0.9, 0.1]),
+        prop::sample::select(vec![None, Some(0), Some(1), Some(9), Some(1000)]),
+        prop::sample::select(vec![0.0, 0.05, 1.0]),
+        any::<Option<u64>>(),
+    );
+    options.prop_map(|(temperature, top_p, top_k, min_p, seed)| Sampling {
+        temperature,
+        top_p,
+        top_k,
+        min_p,
+        seed,
+        ..Sampling::default()
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(16))]
+
+    #[test]
+    fn sampled_answers_are_those_of_the_cpu(
+        name in prop::sample::select(MODELS.to_vec()),
+        asked in prop::collection::vec(
+            (prop::collection::vec(0u32..120, 1..20), sampled(), any::<bool>(), 0u32..20),
+            1..6,
+        ),
+        ends in prop::collection::vec(0u32..120, 0..12),
+        penalised: bool,
+    ) {
+        let mut requests: Vec<_> = asked
+            .into_iter()
+            .map(|(prompt, sampling, ignore_eos, min_tokens)| {
+                // Something to draft from.
+                let mut request = request(&prompt.repeat(3), 24, sampling);
+                request.limits.ignore_eos = ignore_eos;
+                request.limits.min_tokens = min_tokens;
+                request.limits.eos_tokens = ends.as_slice().into();
+                request
+            })
+            .collect();
+        if penalised {
+            requests.insert(requests.len() / 2, request(&[7; 9], 24, warm(3)));
+        }
+        let expected = run(on_the_cpu(name, None), &requests, 1).answers;
+        for setting in [
+            roomy(),
+            crowded(),
+            Setting { step_tokens: 24, speculation: Speculation::Ngram, ..crowded() },
+        ] {
+            let found = run(on_the_twin(name, &setting), &requests, requests.len());
+            prop_assert_eq!(&found.answers, &expected, "{:?}", setting);
+        }
+    }
+}
+
+/// A token comes from the device for each that is said, and distributions where more is needed.
+#[test]
+fn no_distribution_is_read_for_what_the_device_draws() {
+    const TOKENS: usize = 24;
+    const OF_DISTRIBUTION: usize = 4 * 128;
+    let sampled = Sampling {
+        top_p: 0.9,
+        top_k: Some(20),
+        min_p: 0.01,
+        ..Sampling::default()
+    };
+    let forbids = |count: u32, sampling| {
+        let mut request = request(&[5, 9, 22, 31], TOKENS as u32, sampling);
+        request.limits.eos_tokens = (0..count).collect();
+        request
+    };
+    let with_logprobs = GenerateRequest {
+        logprobs: Some(1),
+        ..forbids(0, cold())
+    };
+    for (request, bytes) in [
+        (forbids(2, cold()), 4),
+        (forbids(0, Sampling::default()), 4),
+        (forbids(8, sampled.clone()), 4),
+        (forbids(9, sampled), OF_DISTRIBUTION),
+        (forbids(0, warm(3)), OF_DISTRIBUTION),
+        (with_logprobs, OF_DISTRIBUTION),
+    ] {
+        let (executor, read) = counting("llama-gqa", &roomy());
+        let found = run(executor, std::slice::from_ref(&request), 1).answers;
+        assert_eq!(found[0].tokens.len(), TOKENS);
+        assert_eq!(read.load(Ordering::Relaxed), TOKENS * bytes, "{request:?}");
     }
 }
 

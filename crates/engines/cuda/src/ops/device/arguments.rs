@@ -257,19 +257,28 @@ pub(super) struct Combine {
     pub(super) value_scale: f32,
 }
 
+/// Steps of a weight in the likeliest's, as an exponent of 2: fewer where all tokens' weights would not
+/// fit into 64 bits. `draw.cu` counts on no more.
+const WEIGHT_BITS: u32 = 46;
+
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) struct Likeliest {
+pub(super) struct Draw {
     logits: u64,
+    rows: u64,
     tokens: u64,
+    unit: f64,
     vocabulary: u32,
 }
 
-impl Likeliest {
-    pub(super) fn new(op: &ops::Likeliest<'_, DeviceBuffer>) -> Result<Self, OpsError> {
+impl Draw {
+    pub(super) fn new(op: &ops::Draw<'_, DeviceBuffer>) -> Result<Self, OpsError> {
+        let room = 63 - op.vocabulary.next_power_of_two().ilog2();
         Ok(Self {
             logits: op.logits.address(),
+            rows: op.draws.address(),
             tokens: op.tokens.address(),
+            unit: (1u64 << room.min(WEIGHT_BITS)) as f64,
             vocabulary: small(op.vocabulary)?,
         })
     }

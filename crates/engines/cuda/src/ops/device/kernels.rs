@@ -55,7 +55,7 @@ pub(super) struct Kernels {
     pub(super) combine: ByDtype,
     pub(super) gemm: ByDtypes,
     pub(super) fill_random: ByDtype,
-    pub(super) likeliest: Kernel,
+    pub(super) draw: Kernel,
 }
 
 impl Kernels {
@@ -103,7 +103,7 @@ impl Kernels {
                     Some(c"fill_random_fp8"),
                 ],
             )?,
-            likeliest: load(cubin!("likeliest"))?.kernel(c"likeliest", 0)?,
+            draw: load(cubin!("draw"))?.kernel(c"draw", 0)?,
         })
     }
 }

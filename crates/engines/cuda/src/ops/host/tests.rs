@@ -1,7 +1,9 @@
 //! What the twin computes in small cases, and what it refuses.
 
+use sampling::Pick;
+
 use super::*;
-use crate::ops::{PAGE_TOKENS, Pages, Rows};
+use crate::ops::{MOST_FORBIDDEN, PAGE_TOKENS, Pages, Rows};
 
 fn host() -> HostOps {
     HostOps::new(1 << 20)
@@ -68,6 +70,7 @@ fn a_recorded_step_that_changes_panics() {
     let mut ops = host();
     let logits = numbers(&mut ops, &[1.0, 2.0]);
     let tokens = ops.allocate(8).unwrap();
+    let draws = draws(&mut ops, &[DrawRow::NOTHING]);
     let key = RecordKey {
         rows: 1,
         outputs: 1,
@@ -75,10 +78,11 @@ fn a_recorded_step_that_changes_panics() {
     };
     for vocabulary in [2, 2, 1] {
         let step = &mut |ops: &mut HostOps| {
-            ops.likeliest(Likeliest {
+            ops.draw(Draw {
                 rows: 1,
                 vocabulary,
                 logits: &logits,
+                draws: &draws,
                 tokens: &tokens,
             })
         };
@@ -147,19 +151,55 @@ fn a_row_of_fp8_is_stored_by_its_own_scale() {
     assert_eq!(values.numbers(Dtype::Fp8, 0, 4), [0.0, 0.0, -448.0, 1.5]);
 }
 
+fn draws(ops: &mut HostOps, rows: &[DrawRow]) -> HostBuffer {
+    let mut words = Vec::new();
+    rows.iter().for_each(|row| row.encode(&mut words));
+    indices(ops, &words)
+}
+
 #[test]
-fn the_likeliest_is_the_first_of_equals_and_none_without_numbers() {
+fn tokens_are_drawn_as_each_row_says() {
+    const BAD: f32 = f32::NAN;
+    const NONE: f32 = f32::NEG_INFINITY;
+    let cold = Pick {
+        share: 0.9,
+        scale: 0.0,
+        min_p: 0.0,
+        top_p: 1.0,
+        top_k: 0,
+    };
+    let warm = Pick { scale: 1.0, ..cold };
+    let row = |pick, forbidden: &[u32]| DrawRow::new(pick, forbidden).unwrap();
+    let cases = [
+        // The first of equals.
+        ([1.0, 5.0, 5.0], row(cold, &[]), 1),
+        ([1.0, 5.0, 5.0], row(cold, &[1, 7]), 2),
+        // A ninth, four, and four: by their places, or likeliest first.
+        ([1.0 - 4f32.ln(), 1.0, 1.0], row(warm, &[]), 2),
+        ([1.0, 1.0 - 4f32.ln(), 1.0], row(warm, &[2]), 1),
+        ([1.0, 0.5, 1.0], row(Pick { top_k: 1, ..warm }, &[]), 0),
+        ([1.0, 0.5, 1.0], row(Pick { top_p: 0.5, ..warm }, &[]), 2),
+        ([1.0, 0.5, 1.0], row(Pick { min_p: 0.9, ..warm }, &[]), 2),
+        ([1.0, BAD, 9.0], row(cold, &[]), PADDING),
+        ([1.0, BAD, 9.0], row(cold, &[1]), 2),
+        ([NONE, f32::INFINITY, 9.0], row(warm, &[]), PADDING),
+        ([NONE, 1.0, NONE], row(warm, &[1]), PADDING),
+        ([BAD, BAD, BAD], DrawRow::NOTHING, PADDING),
+    ];
     let mut ops = host();
-    let logits = numbers(&mut ops, &[1.0, 5.0, 5.0, 1.0, f32::NAN, 9.0]);
-    let tokens = ops.allocate(8).unwrap();
-    ops.likeliest(Likeliest {
-        rows: 2,
+    let logits = numbers(&mut ops, cases.map(|case| case.0).as_flattened());
+    let draws = draws(&mut ops, &cases.map(|case| case.1));
+    let tokens = ops.allocate(4 * cases.len()).unwrap();
+    ops.draw(Draw {
+        rows: cases.len(),
         vocabulary: 3,
         logits: &logits,
+        draws: &draws,
         tokens: &tokens,
     })
     .unwrap();
-    assert_eq!(tokens.indices(0, 2), [1, PADDING]);
+    assert_eq!(tokens.indices(0, cases.len()), cases.map(|case| case.2));
+    assert_eq!(DrawRow::new(cold, &[1; MOST_FORBIDDEN + 1]), None);
 }
 
 #[test]
