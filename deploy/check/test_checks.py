@@ -435,7 +435,8 @@ class Planted(unittest.TestCase):
             ("trtllm-eagle3", "EAGLE3-LLaMA3.3-Instruct-70B"),
         ]:
             objects = rendered(overlay)
-            engine = container(find(objects, "StatefulSet", "homing-engine"))
+            engines = find(objects, "StatefulSet", "homing-engine")
+            engine = container(engines)
             model = next(value["value"] for value in engine["env"] if value["name"] == "MODEL_PATH")
             loaded = {
                 variable["name"]: variable.get("value")
@@ -452,8 +453,11 @@ class Planted(unittest.TestCase):
                 text = next(one["data"]["engine.yaml"] for one in maps if "engine.yaml" in one["data"])
                 given = render.documents(text)[0]["speculative_config"]["speculative_model_dir"]
             self.assertEqual(given, f"/models/{draft}")
-            frontend = container(find(objects, "Deployment", "homing-frontend"))["env"]
-            self.assertIn({"name": "HOMING_MODEL_PATH", "value": model}, frontend)
+            frontend = container(find(objects, "Deployment", "homing-frontend"))
+            self.assertIn({"name": "HOMING_MODEL_PATH", "value": model}, frontend["env"])
+            drafter = engines["spec"]["template"]["metadata"]["annotations"]["homing/speculation"]
+            for upstream in (word for word in frontend["args"] if "--upstream" in word):
+                self.assertIn(f",drafts={drafter}", upstream)
 
     def test_one_file_names_everything_that_is_yours(self):
         overlay = render.OVERLAYS["digitalocean"]
