@@ -423,7 +423,12 @@ class Planted(unittest.TestCase):
                 for kind in ["requests", "limits"]:
                     self.assertEqual(there["resources"][kind]["nvidia.com/gpu"], gpus)
                 asked = container(find(objects, "Deployment", "homing-frontend"))["args"]
-                self.assertEqual(len([word for word in asked if "--upstream" in word]), replicas)
+                upstreams = [word for word in asked if "--upstream" in word]
+                # The exporter's figures of a GPU name its pod: by that they find their worker.
+                named = [re.search(r",name=([^,]+)", word).group(1) for word in upstreams]
+                self.assertEqual(named, [f"homing-engine-{pod}" for pod in range(replicas)])
+                for pod, word in zip(named, upstreams):
+                    self.assertIn(f"http://{pod}.homing-engine:", word)
 
     def test_what_drafts_is_loaded_and_known_to_the_engine(self):
         for overlay, draft in [

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aSnapshot, aState } from "../fixtures";
+import { aSnapshot, aState, aWorker } from "../fixtures";
 import { aBaseline } from "../quiet-fixtures";
 import { questionOf, type QuestionId, questions } from "./questions";
 
@@ -19,6 +19,8 @@ it("are answered with the figures of the moment", () => {
 it("say what is simulated, and leave out what cannot be known", () => {
   expect(answer("real")).toContain("The engines are simulated");
   expect(answer("real", aState({ simulated: false }))).toContain("Yes: engines compute");
+  const unnamed = { ...aWorker(0), gpu: { kind: "", count: 1, memory_bytes: 0 } };
+  expect(answer("model", aState({ simulated: false, workers: [unnamed] }))).toBe("Llama-3.1-70B-Instruct-FP8.");
   const elsewhere = aState({ router: { ...aState().router, modes: [] } });
   expect(answer("decision", elsewhere)).toBeNull();
   expect(answer("real", elsewhere)).toContain("those of the target");

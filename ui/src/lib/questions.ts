@@ -31,7 +31,9 @@ function real({ simulated, router }: State): string {
 }
 
 function model(state: State): string {
-  const hardware = state.workers.length > 0 ? ` on ${gpuSummary(state.workers)}` : "";
+  // Not every engine says what it runs on.
+  const gpus = gpuSummary(state.workers);
+  const hardware = gpus === "" ? "" : ` on ${gpus}`;
   const others = state.models.filter((each) => each.name !== state.model).map((each) => each.name);
   return `${state.model}${hardware}${state.simulated ? ", simulated" : ""}.${others.length > 0 ? ` Served too: ${others.join(", ")}.` : ""}`;
 }

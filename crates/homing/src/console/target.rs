@@ -215,7 +215,7 @@ impl Inner {
             simulated: self.simulated,
             draining: false,
             gpu: GpuSpec {
-                kind: "unknown".to_owned(),
+                kind: String::new(),
                 count: 1,
                 memory_bytes: 0,
             },

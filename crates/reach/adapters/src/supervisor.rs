@@ -394,7 +394,8 @@ impl Supervisor {
                 .max_context_tokens
                 .unwrap_or(self.settings.max_context_tokens),
             gpu: GpuSpec {
-                kind: "unknown".to_owned(),
+                // No engine reports it.
+                kind: String::new(),
                 count: 1,
                 memory_bytes: 0,
             },
