@@ -388,7 +388,7 @@ class Planted(unittest.TestCase):
         )
         self.assertIn({"name": "DYN_ROUTER_MODE", "value": "kv"}, frontend["env"])
         self.assertIn({"name": "DYN_KV_CACHE_BLOCK_SIZE", "value": "32"}, frontend["env"])
-        # Homing reads cache events over ZeroMQ only.
+        # Without --nats, Homing reads cache events over ZeroMQ only.
         self.assertIn({"name": "DYN_EVENT_PLANE", "value": "zmq"}, graph["spec"]["env"])
         self.assertEqual(worker["resources"]["limits"], {"nvidia.com/gpu": "1"})
         words = worker["args"]
