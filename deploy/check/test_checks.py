@@ -388,7 +388,7 @@ class Planted(unittest.TestCase):
         )
         self.assertIn({"name": "DYN_ROUTER_MODE", "value": "kv"}, frontend["env"])
         self.assertIn({"name": "DYN_KV_CACHE_BLOCK_SIZE", "value": "32"}, frontend["env"])
-        # Homing reads cache events over ZeroMQ only.
+        # Without --nats, Homing reads cache events over ZeroMQ only.
         self.assertIn({"name": "DYN_EVENT_PLANE", "value": "zmq"}, graph["spec"]["env"])
         self.assertEqual(worker["resources"]["limits"], {"nvidia.com/gpu": "1"})
         words = worker["args"]
@@ -423,7 +423,12 @@ class Planted(unittest.TestCase):
                 for kind in ["requests", "limits"]:
                     self.assertEqual(there["resources"][kind]["nvidia.com/gpu"], gpus)
                 asked = container(find(objects, "Deployment", "homing-frontend"))["args"]
-                self.assertEqual(len([word for word in asked if "--upstream" in word]), replicas)
+                upstreams = [word for word in asked if "--upstream" in word]
+                # The exporter's figures of a GPU name its pod: by that they find their worker.
+                named = [re.search(r",name=([^,]+)", word).group(1) for word in upstreams]
+                self.assertEqual(named, [f"homing-engine-{pod}" for pod in range(replicas)])
+                for pod, word in zip(named, upstreams):
+                    self.assertIn(f"http://{pod}.homing-engine:", word)
 
     def test_what_drafts_is_loaded_and_known_to_the_engine(self):
         for overlay, draft in [
@@ -435,7 +440,8 @@ class Planted(unittest.TestCase):
             ("trtllm-eagle3", "EAGLE3-LLaMA3.3-Instruct-70B"),
         ]:
             objects = rendered(overlay)
-            engine = container(find(objects, "StatefulSet", "homing-engine"))
+            engines = find(objects, "StatefulSet", "homing-engine")
+            engine = container(engines)
             model = next(value["value"] for value in engine["env"] if value["name"] == "MODEL_PATH")
             loaded = {
                 variable["name"]: variable.get("value")
@@ -452,8 +458,11 @@ class Planted(unittest.TestCase):
                 text = next(one["data"]["engine.yaml"] for one in maps if "engine.yaml" in one["data"])
                 given = render.documents(text)[0]["speculative_config"]["speculative_model_dir"]
             self.assertEqual(given, f"/models/{draft}")
-            frontend = container(find(objects, "Deployment", "homing-frontend"))["env"]
-            self.assertIn({"name": "HOMING_MODEL_PATH", "value": model}, frontend)
+            frontend = container(find(objects, "Deployment", "homing-frontend"))
+            self.assertIn({"name": "HOMING_MODEL_PATH", "value": model}, frontend["env"])
+            drafter = engines["spec"]["template"]["metadata"]["annotations"]["homing/speculation"]
+            for upstream in (word for word in frontend["args"] if "--upstream" in word):
+                self.assertIn(f",drafts={drafter}", upstream)
 
     def test_one_file_names_everything_that_is_yours(self):
         overlay = render.OVERLAYS["digitalocean"]

@@ -105,7 +105,7 @@ async fn serve(
         mut listening,
         https,
         load,
-        console,
+        mut console,
         grace,
     } = outside;
     if let Some(https) = https {
@@ -120,6 +120,9 @@ async fn serve(
         None => None,
     };
     let prometheus = beside.and_then(Observability::prometheus_url);
+    if let Some(beside) = beside {
+        console.parts.extend(beside.parts());
+    }
     let console = system.console(console, urls.status_page, prometheus)?;
     let running = Running {
         listeners,

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use ::console::{Part, PartKind};
 use anyhow::{Context as _, bail};
 use http_client::{HttpClient, HttpOptions};
 use tempfile::TempDir;
@@ -101,6 +102,21 @@ impl Observability {
             Beside::Runs { url, .. } => Some(url),
             Beside::Missing(_) => None,
         }
+    }
+
+    /// Those that run, for the console's drawing.
+    pub(crate) fn parts(&self) -> Vec<Part> {
+        let both = [
+            (PartKind::Metrics, "Prometheus", &self.prometheus),
+            (PartKind::Dashboards, "Grafana", &self.grafana),
+        ];
+        let running = both
+            .into_iter()
+            .filter_map(|(kind, name, beside)| match beside {
+                Beside::Runs { url, .. } => Some(Part::new(kind, name, Some(url.clone()))),
+                Beside::Missing(_) => None,
+            });
+        running.collect()
     }
 
     /// What to print: a name, and an address or why there is none.

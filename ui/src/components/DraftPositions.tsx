@@ -13,14 +13,16 @@ export function DraftPositions({ workers }: { workers: ReadonlyArray<WorkerState
         <li key={id}>
           <WorkerName worker={id} />
           <Bars speculation={speculation} />
-          <span className="muted small nums">
-            K {number(speculation.draft_length)} · drafting {percent(speculation.draft_time_pct)} of step time
-          </span>
+          <span className="muted small nums">{cost(speculation)}</span>
         </li>
       ))}
     </ul>
   );
 }
+
+/** An engine of others reports neither how long its drafts are nor what they cost. */
+const cost = ({ draft_length: length, draft_time_pct: time }: SpeculationState): string =>
+  [length !== null && `K ${number(length)}`, time !== null && `drafting ${percent(time)} of step time`].filter(Boolean).join(" · ");
 
 function Bars({ speculation: { position_acceptance_pct: positions } }: { speculation: SpeculationState }) {
   const words = positions.map((kept, index) => `${index + 1}: ${percent(kept, 0)}`).join(", ");

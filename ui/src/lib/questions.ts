@@ -1,11 +1,12 @@
 /** What visitors ask, and answers made of the figures of this moment. */
 import type { Baseline, State } from "../api/types";
 import { cellOf, inVirtualTime, liveMatch, RR } from "./baseline";
-import { duration, number, percent, seconds } from "./format";
+import { duration, ms, number, percent, seconds } from "./format";
 import { gpuSummary } from "./hardware";
 import { isElsewhere, looksAtCaches, modeName } from "./mode";
+import { PUBLISHED } from "./published";
 
-export type QuestionId = "rps" | "tops" | "benchmarks" | "decision" | "model" | "itl" | "hits" | "real";
+export type QuestionId = "rps" | "tops" | "benchmarks" | "decision" | "model" | "itl" | "hits" | "real" | "disaggregation" | "crossing";
 export type Question = { id: QuestionId; question: string; answer: string };
 
 export function questions(state: State, baseline: Baseline | null): Question[] {
@@ -15,8 +16,10 @@ export function questions(state: State, baseline: Baseline | null): Question[] {
     { id: "rps", question: "Why is RPS so low?", answer: rps(state) },
     { id: "tops", question: "Is that much throughput?", answer: tops(state, baseline) },
     { id: "decision", question: "How does the router decide?", answer: decision(state) },
+    { id: "disaggregation", question: "Is this disaggregated inference?", answer: disaggregation(state) },
     { id: "hits", question: "Why is the hit rate high under round robin, too?", answer: hits(state, baseline) },
     { id: "itl", question: "Why is ITL the same?", answer: itl(baseline) },
+    { id: "crossing", question: "Why does round robin win at the highest load?", answer: crossing(baseline) },
     { id: "benchmarks", question: "How were the benchmarks run?", answer: benchmarks(baseline) },
   ];
   return all.filter(({ answer }) => answer !== "");
@@ -31,7 +34,9 @@ function real({ simulated, router }: State): string {
 }
 
 function model(state: State): string {
-  const hardware = state.workers.length > 0 ? ` on ${gpuSummary(state.workers)}` : "";
+  // Not every engine says what it runs on.
+  const gpus = gpuSummary(state.workers);
+  const hardware = gpus === "" ? "" : ` on ${gpus}`;
   const others = state.models.filter((each) => each.name !== state.model).map((each) => each.name);
   return `${state.model}${hardware}${state.simulated ? ", simulated" : ""}.${others.length > 0 ? ` Served too: ${others.join(", ")}.` : ""}`;
 }
@@ -72,6 +77,23 @@ function itl(baseline: Baseline | null): string {
   const why = "Routing decides where a prompt is computed, which shows before the first token. After it, every answer advances one token a step, in a batch of the same size, whatever routed it.";
   const how = baseline && inVirtualTime(baseline) ? " The baseline's virtual time has no jitter, so live ITL is not judged against it." : "";
   return why + how;
+}
+
+const disaggregation = ({ router }: State): string =>
+  isElsewhere(router) ? "" : "No: every worker computes both prompts and answers, and no KV block moves from one to another. What is shown is the effect of routing alone.";
+
+/** A mode that weighs blocks. */
+const BLOCKS = "kv-blocks";
+
+/** From the sweep if it has such a mode, otherwise from the published table. */
+function crossing(baseline: Baseline | null): string {
+  const swept = baseline?.levels.some((level) => cellOf(level, BLOCKS) !== null) ? baseline.levels : null;
+  const last = (swept ?? PUBLISHED.levels).at(-1);
+  const [rr, blocks] = [cellOf(last, RR), cellOf(last, BLOCKS)];
+  if (!last || !rr || !blocks || rr.ttft_ms.p95 === null || blocks.ttft_ms.p95 === null || blocks.ttft_ms.p95 <= rr.ttft_ms.p95) return "";
+  const whose = swept ? "In this sweep" : "In the published table";
+  const figures = `${whose}, at ${number(last.concurrency)} conversations: TTFT p95 ${ms(blocks.ttft_ms.p95)}, round robin ${ms(rr.ttft_ms.p95)}; tokens per second ${number(blocks.tops)}, round robin ${number(rr.tops)}.`;
+  return `A rule that weighs blocks keeps conversations where their blocks are, even when the batch there is full. Requests then wait for a place, and their first token waits with them. ${figures} Mode KV-aware never sends to a full batch while another worker has a free slot.`;
 }
 
 function benchmarks(baseline: Baseline | null): string {

@@ -270,6 +270,14 @@ it("says nothing of drafts where no worker makes any", async () => {
   expect(card.getByText(/do not draft/)).toBeTruthy();
 });
 
+it("leaves out of drafts what an engine of others does not report", async () => {
+  const speculation = { ...aWorker(0).speculation, draft_length: null, draft_time_pct: null, verify_time_pct: null };
+  show(<Features />, aState({ workers: [aWorker(0, { speculation })] }));
+  const card = within(await screen.findByRole("region", { name: "Speculative decoding" }));
+  expect(card.getByText("2.50")).toBeTruthy();
+  expect(card.queryByText(/step time|K –/)).toBeNull();
+});
+
 it("shows features with figures of the moment", async () => {
   show(<Features />);
   expect(within(await screen.findByRole("region", { name: "Prefix cache" })).getByText("6,600")).toBeTruthy();

@@ -213,8 +213,8 @@ pub(crate) struct UpstreamArgs {
     ///
     /// KIND is vllm, sglang, trtllm or openai, URL its OpenAI-compatible server. Options after
     /// commas: events=tcp://HOST:PORT and replay=tcp://HOST:PORT where it publishes its cache,
-    /// slots=N, blocks=N, name=NAME, model=NAME. It needs --model-path, --model-name and
-    /// --kv-cache-block-size as the engine has them.
+    /// slots=N, blocks=N, name=NAME, model=NAME, drafts=draft|eagle3|ngram. It needs --model-path,
+    /// --model-name and --kv-cache-block-size as the engine has them.
     #[arg(
         long = "upstream",
         alias = "engine",

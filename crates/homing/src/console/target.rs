@@ -15,6 +15,7 @@ use ::console::{
     CacheState, GpuFeed, GpuSource, ModelState, Refusal, RequestCounts, RouterState,
     SpeculationState, System, SystemView, WorkerState,
 };
+use adapters::drafts::DraftReport;
 use adapters::figures::sum;
 use adapters::{Recognised, recognise};
 use anyhow::Context as _;
@@ -171,7 +172,12 @@ impl Inner {
 
     /// One server of an engine is one worker, and has no router.
     fn of_engine(&self, engine: &Recognised) -> SystemView {
-        let load = engine.load;
+        let load = &engine.load;
+        let drafts = match &load.drafts {
+            Some(DraftReport::Totals(counts)) => counts.clone(),
+            // Of the latest steps alone, which are no totals.
+            Some(DraftReport::Steps(_)) | None => SpeculationCounts::default(),
+        };
         let blocks = engine.about.blocks.unwrap_or(0);
         let worker = WorkerState {
             running: load.running,
@@ -184,6 +190,7 @@ impl Inner {
                 cached_blocks: 0,
                 hit_pct: None,
             },
+            speculation: SpeculationState::new(&drafts, Duration::ZERO),
             ..self.worker(0, "engine", engine.kind.as_str())
         };
         SystemView {
@@ -208,7 +215,7 @@ impl Inner {
             simulated: self.simulated,
             draining: false,
             gpu: GpuSpec {
-                kind: "unknown".to_owned(),
+                kind: String::new(),
                 count: 1,
                 memory_bytes: 0,
             },

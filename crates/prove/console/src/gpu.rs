@@ -5,8 +5,9 @@
 //! does not know is then `null`, never the worker's own figure: one page has one source.
 //!
 //! A series says which GPU it is about in labels that differ between installations, so GPUs
-//! are matched to workers by any label that holds a worker's name, and where none does by
-//! order, as many to each worker as it has.
+//! are matched to workers by any label that holds a worker's name. Where none does, order
+//! decides if there are exactly as many as the workers say that they have; otherwise nothing is
+//! shown, with the reason.
 
 mod matching;
 mod poll;

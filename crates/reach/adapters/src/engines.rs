@@ -16,12 +16,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use transport::{Change, Roster};
 
+use crate::drafts::DraftTally;
 use crate::http::Server;
 use crate::metrics::AdapterMetrics;
 use crate::probe::Probe;
 use crate::settings::EngineSettings;
-use crate::spec::EngineSpec;
-use crate::supervisor::Supervisor;
+use crate::spec::{Drafter, EngineSpec};
+use crate::supervisor::{Supervisor, UNKNOWN_DRAFTER};
 
 /// Why the engines cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -130,6 +131,11 @@ impl Launcher {
                 patience: self.settings.timing.response_timeout,
             },
             metrics: AdapterMetrics::new(&self.registry, &spec.display_name()),
+            drafts: DraftTally::new(
+                &self.registry,
+                spec.worker_id(),
+                spec.drafts.map_or(UNKNOWN_DRAFTER, Drafter::as_str),
+            ),
             settings: self.settings.clone(),
             roster: self.roster.clone(),
             tasks: self.tasks.clone(),

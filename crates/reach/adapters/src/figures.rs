@@ -7,13 +7,17 @@
 use contract::ForwardPath;
 use serde_json::Value;
 
+use crate::drafts::DraftReport;
+
 /// How busy an engine is.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
     pub running: u32,
     pub waiting: u32,
     /// Share of the KV memory in use, 0 to 1.
     pub usage: f64,
+    /// Of an engine that drafts, and reports it.
+    pub drafts: Option<DraftReport>,
 }
 
 /// How an engine is configured, as far as it reports it.
@@ -78,10 +82,7 @@ pub(crate) fn number(object: Option<&Value>, name: &str) -> Option<u32> {
 
 /// The sum over all series of a Prometheus metric; `None` if there is none.
 pub fn sum(body: &str, metric: &str) -> Option<f64> {
-    let values = series(body, metric).filter_map(|line| {
-        let value = line.rsplit_once('}').map_or(line, |(_, value)| value);
-        value.split_whitespace().next()?.parse::<f64>().ok()
-    });
+    let values = series(body, metric).filter_map(value);
     values.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
 }
 
@@ -91,6 +92,12 @@ pub(crate) fn series<'a>(body: &'a str, metric: &'a str) -> impl Iterator<Item =
         .lines()
         .filter_map(move |line| line.strip_prefix(metric));
     lines.filter(|rest| rest.starts_with(['{', ' ']))
+}
+
+/// The value of a line of [`series`].
+pub(crate) fn value(line: &str) -> Option<f64> {
+    let value = line.rsplit_once('}').map_or(line, |(_, value)| value);
+    value.split_whitespace().next()?.parse().ok()
 }
 
 /// The value of a label in a line of [`series`].

@@ -27,6 +27,7 @@
 //! | [`forward`] | requests in the client's own words, and answers in the engine's | pure |
 //! | [`retokenize`] | text into tokens, for engines that return only text | pure |
 //! | [`figures`] | load and configuration, as engines report them | pure |
+//! | [`drafts`] | what they draft, as totals | pure |
 //! | `recognise` | which engine a server is, by its metrics | pure |
 //! | `engines`, `supervisor`, `probe`, `events`, `cache_view`, `link`, `stream`, `overheard`, `http` | the asynchronous shell | |
 //!
@@ -38,6 +39,7 @@ mod cache_view;
 pub mod completion;
 mod dialect;
 pub mod doctor;
+pub mod drafts;
 pub mod engine_cache;
 mod engines;
 pub mod estimate;
@@ -73,4 +75,4 @@ pub use recognise::{Recognised, recognise};
 pub use retokenize::Tokenize;
 pub use settings::{EngineSettings, SILENT_AFTER, Timing};
 pub use shared_estimates::SharedEstimates;
-pub use spec::{EngineSpec, SpecError};
+pub use spec::{Drafter, EngineSpec, SpecError};

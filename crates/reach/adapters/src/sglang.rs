@@ -44,6 +44,8 @@ fn load(body: &str) -> Option<Load> {
         running: count(sum(body, "sglang:num_running_reqs")?),
         waiting: count(sum(body, "sglang:num_queue_reqs")?),
         usage: sum(body, "sglang:token_usage").unwrap_or(0.0),
+        // It reports means of the latest drafts, and no counts.
+        drafts: None,
     })
 }
 

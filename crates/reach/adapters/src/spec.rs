@@ -32,6 +32,38 @@ pub struct EngineSpec {
     pub model: Option<String>,
     /// The worker's id; a hash of the address by default.
     pub id: Option<u64>,
+    /// What it drafts with. No engine reports it.
+    pub drafts: Option<Drafter>,
+}
+
+/// What proposes the tokens that an engine verifies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drafter {
+    /// A smaller model.
+    DraftModel,
+    Eagle3,
+    /// What stood in the text before.
+    Ngram,
+}
+
+impl Drafter {
+    const ALL: [Self; 3] = [Self::DraftModel, Self::Eagle3, Self::Ngram];
+
+    const fn option(self) -> &'static str {
+        match self {
+            Self::DraftModel => "draft",
+            Self::Eagle3 | Self::Ngram => self.as_str(),
+        }
+    }
+
+    /// As on the cards of our own workers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::DraftModel => "draft-model",
+            Self::Eagle3 => "eagle3",
+            Self::Ngram => "ngram",
+        }
+    }
 }
 
 /// What is wrong with a specification, and with which part of it.
@@ -48,11 +80,13 @@ pub enum SpecError {
     #[error("{option}: `{value}` is not a number above 0")]
     Number { option: &'static str, value: String },
     #[error(
-        "`{0}` is not an option of an engine: events, replay, topic, slots, blocks, name, model or id"
+        "`{0}` is not an option of an engine: events, replay, topic, slots, blocks, name, model, id or drafts"
     )]
     Option(String),
     #[error("`{0}` is given twice: leave one of them out")]
     Twice(&'static str),
+    #[error("drafts: `{0}` is not draft, eagle3 or ngram")]
+    Drafter(String),
     #[error("{0}: is empty")]
     Empty(&'static str),
     #[error("{option}: {kind} has no such option, because it publishes no events over ZeroMQ")]
@@ -85,6 +119,7 @@ impl FromStr for EngineSpec {
             name: None,
             model: None,
             id: None,
+            drafts: None,
         };
         let mut seen = Vec::new();
         for part in parts {
@@ -165,6 +200,10 @@ impl EngineSpec {
                 self.id = Some(number("id", value)?);
                 "id"
             }
+            "drafts" => {
+                self.drafts = Some(drafter(value)?);
+                "drafts"
+            }
             _ => return Err(SpecError::Option(key.to_owned())),
         })
     }
@@ -237,6 +276,12 @@ fn number<T: FromStr + PartialOrd + From<u8>>(
     })
 }
 
+fn drafter(value: &str) -> Result<Drafter, SpecError> {
+    let mut all = Drafter::ALL.into_iter();
+    all.find(|drafter| drafter.option() == value)
+        .ok_or_else(|| SpecError::Drafter(value.to_owned()))
+}
+
 fn filled(option: &'static str, value: &str) -> Result<String, SpecError> {
     if value.is_empty() {
         return Err(SpecError::Empty(option));
@@ -261,7 +306,7 @@ mod tests {
     #[test]
     fn every_option_has_a_place() {
         let text = "vllm=https://h:1/base,events=tcp://h:5557,replay=tcp://h:5558,topic=kv,\
-                    slots=64,blocks=9000,name=left,model=org/m,id=7";
+                    slots=64,blocks=9000,name=left,model=org/m,id=7,drafts=draft";
         let spec: EngineSpec = text.parse().unwrap();
         assert_eq!(spec.url, "https://h:1/base");
         assert_eq!(spec.events.as_deref(), Some("tcp://h:5557"));
@@ -271,6 +316,7 @@ mod tests {
         assert_eq!(spec.display_name(), "left");
         assert_eq!(spec.model.as_deref(), Some("org/m"));
         assert_eq!(spec.worker_id(), 7);
+        assert_eq!(spec.drafts, Some(Drafter::DraftModel));
     }
 
     #[test]
@@ -310,6 +356,8 @@ mod tests {
         refused("vllm=http://a:1,slots=1,slots=2", "twice");
         refused("vllm=http://a:1,name=", "name");
         refused("vllm=http://a:1,speed=9", "`speed`");
+        refused("vllm=http://a:1,drafts=medusa", "`medusa`");
+        refused("vllm=http://a:1,drafts=", "drafts");
         refused("vllm=http://a:1,replay=tcp://a:5", "needs events");
         refused("vllm=http://a:1,topic=kv", "needs events");
         refused("openai=http://a:1,events=tcp://a:5", "openai has no");

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use contract::{FeedMessage, GpuSpec, WorkerCard, WorkerId, WorkerStatus, error_chain};
+use contract::{
+    FeedMessage, GpuSpec, SpeculationCounts, WorkerCard, WorkerId, WorkerStatus, error_chain,
+};
 use tasks::Tasks;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -17,6 +19,7 @@ use transport::{Change, Member, Roster, feed};
 use crate::agreement::{self, Disagreement, Template};
 use crate::cache_view::{CacheConfig, CacheView};
 use crate::dialect::{CacheEvents, Dialect};
+use crate::drafts::DraftTally;
 use crate::engine_cache::FormatMismatch;
 use crate::estimate::USUAL_BLOCKS;
 use crate::events::EventError;
@@ -32,6 +35,9 @@ use crate::spec::EngineSpec;
 
 /// Tokens per step if the engine does not report them: vLLM's default.
 const USUAL_STEP_TOKENS: u32 = 8192;
+
+/// The word for a drafter that nobody has named.
+pub(crate) const UNKNOWN_DRAFTER: &str = "unknown";
 
 /// Why an engine does not join.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +65,7 @@ pub(crate) struct Supervisor {
     pub(crate) probe: Probe,
     pub(crate) roster: Roster,
     pub(crate) metrics: AdapterMetrics,
+    pub(crate) drafts: DraftTally,
     pub(crate) tasks: Tasks,
     /// How often it has joined.
     pub(crate) epoch: u64,
@@ -139,6 +146,9 @@ impl Supervisor {
         if let Some(shared) = shared {
             shared.joined(served, &cache);
         }
+        // Before the card: whether it drafts.
+        let load = self.probe.load().await;
+        self.note(load);
         let card = WorkerCard {
             forwards: self.probe.forwards().await,
             ..self.card(&about, config)
@@ -281,8 +291,17 @@ impl Supervisor {
         });
     }
 
+    /// Adds what the engine has drafted to what was known of it.
+    fn note(&mut self, load: Option<Load>) -> Load {
+        let mut load = load.unwrap_or_default();
+        if let Some(report) = load.drafts.take() {
+            self.drafts.add(report);
+        }
+        load
+    }
+
     /// Returns why the engine is gone, once it is.
-    async fn stay(&self, mut session: Session) -> Loss {
+    async fn stay(&mut self, mut session: Session) -> Loss {
         let timing = self.settings.timing;
         let mut checks = tokio::time::interval(timing.check_interval);
         checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -306,7 +325,8 @@ impl Supervisor {
                         Err(error) if !error.is_silence() && last_healthy.elapsed() >= timing.lost_after => return Loss::Unhealthy(error),
                         Err(error) => debug!(engine = self.spec.display_name(), error = error_chain(&error), "health check failed"),
                     }
-                    session.report(load);
+                    let load = self.note(load);
+                    session.report(&load, self.drafts.counts());
                 }
             }
         }
@@ -352,6 +372,14 @@ impl Supervisor {
         }
     }
 
+    fn drafter(&self) -> &'static str {
+        match self.spec.drafts {
+            Some(drafter) => drafter.as_str(),
+            None if self.drafts.is_reported() => UNKNOWN_DRAFTER,
+            None => "none",
+        }
+    }
+
     fn card(&self, about: &About, config: CacheConfig) -> WorkerCard {
         WorkerCard {
             id: config.worker,
@@ -366,14 +394,15 @@ impl Supervisor {
                 .max_context_tokens
                 .unwrap_or(self.settings.max_context_tokens),
             gpu: GpuSpec {
-                kind: "unknown".to_owned(),
+                // No engine reports it.
+                kind: String::new(),
                 count: 1,
                 memory_bytes: 0,
             },
             engine: self.spec.kind.to_string(),
             simulated: false,
             abilities: self.spec.kind.abilities(),
-            speculation: "none".to_owned(),
+            speculation: self.drafter().to_owned(),
             forwards: Vec::new(),
             adapters: about.adapters.clone(),
         }
@@ -382,8 +411,7 @@ impl Supervisor {
 
 impl Session {
     /// Publishes how busy the engine is, and how far its feed goes.
-    fn report(&self, load: Option<Load>) {
-        let load = load.unwrap_or_default();
+    fn report(&self, load: &Load, drafts: &SpeculationCounts) {
         let (held, totals) = self.cache.totals();
         let total = self.total_blocks;
         let active = (f64::from(total) * load.usage.clamp(0.0, 1.0)) as u32;
@@ -399,6 +427,7 @@ impl Session {
             cached_tokens: totals.cached_tokens,
             output_tokens: totals.output_tokens,
             cache_estimated: self.cache.is_estimated(),
+            speculation: drafts.clone(),
             ..WorkerStatus::default()
         }));
     }

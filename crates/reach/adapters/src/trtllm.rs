@@ -4,6 +4,7 @@ use contract::GenerateRequest;
 use serde_json::Value;
 
 use crate::dialect::{CacheEvents, Dialect, Report, USUAL_ENDPOINTS};
+use crate::drafts::{DraftReport, DraftedStep};
 use crate::extensions::Extensions;
 use crate::figures::{About, Load, count, number};
 use crate::wire;
@@ -42,7 +43,8 @@ fn extensions(request: &GenerateRequest) -> Extensions<'_> {
 }
 
 fn load(body: &str) -> Option<Load> {
-    let step = latest_step(body)?;
+    let steps = steps(body)?;
+    let step = steps.last()?;
     let cache = step.get("kvCacheStats");
     let blocks = |name| cache?.get(name)?.as_f64();
     let usage = match (blocks("usedNumBlocks"), blocks("maxNumBlocks")) {
@@ -54,11 +56,28 @@ fn load(body: &str) -> Option<Load> {
         running: count(step.get("numActiveRequests")?.as_f64()?),
         waiting: count(waiting.unwrap_or(0.0)),
         usage,
+        drafts: drafts(&steps),
     })
 }
 
+/// Each step reports its own drafts, and each report the steps since the one before.
+fn drafts(steps: &[Value]) -> Option<DraftReport> {
+    let drafted = steps.iter().filter_map(|step| {
+        let found = step.get("specDecodingStats")?;
+        let count = |name| found.get(name).and_then(Value::as_u64);
+        Some(DraftedStep {
+            number: step.get("iter")?.as_u64()?,
+            drafts: count("numRequestsWithDraftTokens")?,
+            drafted_tokens: count("numDraftTokens")?,
+            accepted_tokens: count("numAcceptedTokens")?,
+        })
+    });
+    let drafted: Vec<DraftedStep> = drafted.collect();
+    (!drafted.is_empty()).then_some(DraftReport::Steps(drafted))
+}
+
 fn about(body: &str) -> About {
-    let step = latest_step(body);
+    let step = steps(body).and_then(|mut steps| steps.pop());
     let cache = step.as_ref().and_then(|step| step.get("kvCacheStats"));
     About {
         block_size: number(cache, "tokensPerBlock"),
@@ -68,9 +87,9 @@ fn about(body: &str) -> About {
     }
 }
 
-fn latest_step(body: &str) -> Option<Value> {
-    let steps: Value = serde_json::from_str(body).ok()?;
-    steps.as_array()?.last().cloned()
+/// The latest is the last.
+fn steps(body: &str) -> Option<Vec<Value>> {
+    serde_json::from_str(body).ok()
 }
 
 #[cfg(test)]
@@ -85,6 +104,25 @@ mod tests {
         assert_eq!((found.running, found.waiting, found.usage), (5, 1, 0.25));
         let about = about(body);
         assert_eq!((about.block_size, about.blocks), (Some(32), Some(40)));
+        assert_eq!(found.drafts, None, "it does not draft");
         assert_eq!(load("[]"), None);
+    }
+
+    #[test]
+    fn drafts_are_of_every_step() {
+        let body = r#"[
+            {"iter":7,"numActiveRequests":2,"specDecodingStats":{"numDraftTokens":6,"numAcceptedTokens":4,
+             "numRequestsWithDraftTokens":2,"acceptanceLength":3.0,"iterLatencyMS":1.5,"draftOverhead":0.2}},
+            {"iter":8,"numActiveRequests":2},
+            {"iter":9,"numActiveRequests":1,"specDecodingStats":{"numDraftTokens":3,"numAcceptedTokens":0,
+             "numRequestsWithDraftTokens":1,"acceptanceLength":1.0,"iterLatencyMS":1.5,"draftOverhead":0.2}}]"#;
+        let step = |number, drafts, drafted_tokens, accepted_tokens| DraftedStep {
+            number,
+            drafts,
+            drafted_tokens,
+            accepted_tokens,
+        };
+        let expected = DraftReport::Steps(vec![step(7, 2, 6, 4), step(9, 1, 3, 0)]);
+        assert_eq!(load(body).unwrap().drafts, Some(expected));
     }
 }

@@ -11,6 +11,8 @@ use crate::registration::{EndpointName, Model, ModelCard, RuntimeConfig};
 /// vLLM's defaults, for workers that do not report theirs.
 const DEFAULT_SLOTS: u64 = 256;
 const DEFAULT_STEP_TOKENS: u64 = 8192;
+/// The device of a worker that computes on a GPU, whichever it is.
+const SOME_GPU: &str = "cuda";
 
 /// Which files a model's text is prepared with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,9 +66,11 @@ pub(crate) enum UnsupportedWorker {
     EventsOverNats,
 }
 
+/// `pod` is the pod that has registered it, and nobody else.
 pub(crate) fn worker_card(
     model: &Model,
     device: Option<&str>,
+    pod: Option<&str>,
 ) -> Result<WorkerCard, UnsupportedWorker> {
     let card = &model.card;
     check(card)?;
@@ -75,7 +79,11 @@ pub(crate) fn worker_card(
     let clamp = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     Ok(WorkerCard {
         id: WorkerId(model.instance),
-        name: format!("{}-{:x}", model.name.component, model.instance),
+        // Metrics of GPUs name pods.
+        name: match pod {
+            Some(pod) => pod.to_owned(),
+            None => format!("{}-{:x}", model.name.component, model.instance),
+        },
         model: ModelName::new(&card.display_name),
         blocks: BlockFormat {
             size: card.kv_cache_block_size,
@@ -89,7 +97,10 @@ pub(crate) fn worker_card(
         max_step_tokens: clamp(config.max_num_batched_tokens.unwrap_or(DEFAULT_STEP_TOKENS)),
         max_context_tokens: context(card).unwrap_or(u32::MAX),
         gpu: GpuSpec {
-            kind: device.unwrap_or("unknown").to_owned(),
+            kind: device
+                .filter(|device| *device != SOME_GPU)
+                .unwrap_or_default()
+                .to_owned(),
             count: 1,
             memory_bytes: 0,
         },

@@ -19,8 +19,17 @@ use crate::wire::DecodeError;
 pub(crate) enum Update {
     /// All registrations.
     Snapshot(Vec<(String, Vec<u8>)>),
+    /// The same, by pod.
+    Pods(Vec<PodRegistrations>),
     Put(String, Vec<u8>),
     Deleted(String),
+}
+
+/// What one object of a pod has registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PodRegistrations {
+    pub(crate) pod: String,
+    pub(crate) pairs: Vec<(String, Vec<u8>)>,
 }
 
 /// What follows from a change.
@@ -63,6 +72,8 @@ pub(crate) struct Scope {
 pub(crate) struct Directory {
     scope: Scope,
     registrations: BTreeMap<String, Registration>,
+    /// The pod of each key, where pods register.
+    pods: BTreeMap<String, String>,
     members: BTreeMap<WorkerId, Description>,
     refused: BTreeMap<WorkerId, UnsupportedWorker>,
     incomplete: BTreeMap<WorkerId, Missing>,
@@ -92,6 +103,16 @@ impl Directory {
                 self.registrations.clear();
                 for (key, value) in pairs {
                     self.put(key, &value, &mut steps);
+                }
+            }
+            Update::Pods(pods) => {
+                self.registrations.clear();
+                self.pods.clear();
+                for PodRegistrations { pod, pairs } in pods {
+                    for (key, value) in pairs {
+                        self.pods.insert(key.clone(), pod.clone());
+                        self.put(key, &value, &mut steps);
+                    }
                 }
             }
             Update::Put(key, value) => self.put(key, &value, &mut steps),
@@ -235,8 +256,9 @@ impl Directory {
 
     fn registered(&self) -> Registered {
         let mut endpoints: BTreeMap<u64, Vec<&Endpoint>> = BTreeMap::new();
-        let mut models: Vec<&Model> = Vec::new();
-        for registration in self.registrations.values() {
+        let mut models: Vec<(&Model, Option<&str>)> = Vec::new();
+        let mut workers_of: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
+        for (key, registration) in &self.registrations {
             match registration {
                 Registration::Endpoint(endpoint) => {
                     endpoints
@@ -244,19 +266,27 @@ impl Directory {
                         .or_default()
                         .push(endpoint);
                 }
-                Registration::Model(model) => models.push(model),
+                Registration::Model(model) => {
+                    let pod = self.pods.get(key).map(String::as_str);
+                    if let Some(pod) = pod {
+                        workers_of.entry(pod).or_default().insert(model.instance);
+                    }
+                    models.push((model, pod));
+                }
                 Registration::Channel(_) | Registration::Source(_) => {}
             }
         }
         let mut workers = Registered::default();
         let out_of_reach = self.out_of_reach();
-        for model in models {
+        for (model, pod) in models {
+            // Several workers of one pod cannot all be called like it.
+            let pod = pod.filter(|pod| workers_of[pod].len() == 1);
             if !self.is_ours(&model.name.namespace) {
                 continue;
             }
             let id = WorkerId(model.instance);
             let own = endpoints.get(&model.instance).map_or(&[][..], |own| own);
-            let described = describe(model, own);
+            let described = describe(model, own, pod);
             let reachable = described.and_then(|description| match out_of_reach(&description) {
                 Some(reason) => Err(Absent::Refused(reason)),
                 None => Ok(description),
@@ -304,14 +334,18 @@ impl From<UnsupportedWorker> for Absent {
     }
 }
 
-fn describe(model: &Model, endpoints: &[&Endpoint]) -> Result<Description, Absent> {
+fn describe(
+    model: &Model,
+    endpoints: &[&Endpoint],
+    pod: Option<&str>,
+) -> Result<Description, Absent> {
     let Some(serving) = endpoints
         .iter()
         .find(|endpoint| endpoint.name == model.name)
     else {
         return Err(Absent::Incomplete(Missing::Endpoint(model.name.clone())));
     };
-    let card = worker_card(model, serving.device.as_deref())?;
+    let card = worker_card(model, serving.device.as_deref(), pod)?;
     let config = &model.card.runtime_config;
     let rank = config.data_parallel_start_rank;
     let recovery = endpoints

@@ -150,7 +150,7 @@ function lastLines(decision: Decision | null) {
 }
 
 function metricsLines({ gpu }: State, isNarrow: boolean) {
-  if (gpu.kind === "process") return [{ label: "may read /metrics", value: "" }, ...(isNarrow ? [] : [{ label: "GPU figures here: from the process", value: "" }])];
+  if (gpu.kind === "process") return [{ label: "can collect /metrics", value: "" }, ...(isNarrow ? [] : [{ label: "GPU cards: from the workers", value: "" }])];
   return [{ label: "GPU figures from it", value: gpu.error === null ? "" : "unavailable" }];
 }
 

@@ -41,7 +41,8 @@ const ROOM = { free: { tone: "calm", word: "" }, nearly: { tone: "busy", word: "
 
 function Worker({ worker, several }: { worker: WorkerState; several: boolean }) {
   const { cache, gpu } = worker;
-  const known = worker.unknown === null;
+  // A server elsewhere says nothing of its workers' caches.
+  const known = cache.total_blocks > 0;
   const utilization = worker.utilization === null ? null : 100 * worker.utilization;
   const memory = memoryPercent(worker);
   const each = gpu.count > 1 ? `each of ${gpu.count} GPUs` : "GPU";

@@ -154,8 +154,16 @@ describe("the rest", () => {
     const workers = [worker(0, { model: "large", unknown: "its engine reports none", utilization: null, memory_used_bytes: null })];
     render(<Infrastructure state={aState({ workers, models })} />);
     expect(screen.getByText("Not known: its engine reports none")).toBeTruthy();
+    expect(screen.getByText("600 of 1,000")).toBeTruthy();
     expect(screen.getByText("serves large")).toBeTruthy();
     expect(screen.getByText(/small \(KV-aware, 1 worker\) · large \(Round robin, 2 workers\)/)).toBeTruthy();
+  });
+
+  it("leaves out GPUs whose kind nobody knows", () => {
+    const gpu = { kind: "", count: 1, memory_bytes: 0 };
+    render(<Infrastructure state={aState({ workers: [worker(0, { name: "homing-engine-0", engine: "vllm", gpu })] })} />);
+    expect(screen.getByText("homing-engine-0, vllm")).toBeTruthy();
+    expect(screen.queryByText(/×/)).toBeNull();
   });
 
   it("breaks no line within an option", () => {

@@ -98,8 +98,14 @@ impl ExprVisitor for Selectors {
     }
 }
 
+/// Series that are not in our catalogue. Their client library ends the names of counters alike.
+const VLLM: &str = "vllm:";
+
 /// Whether a series only ever grows.
 fn is_counter(series: &str) -> bool {
+    if series.starts_with(VLLM) {
+        return series.ends_with("_total");
+    }
     let parts = ["_bucket", "_sum", "_count"];
     catalog::all().iter().any(|metric| {
         let suffix = series.strip_prefix(metric.name);

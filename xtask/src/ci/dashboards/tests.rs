@@ -180,6 +180,16 @@ fn each_fault_of_a_query_is_found() {
         "has no rate",
     );
     check(
+        place,
+        json!("vllm:spec_decode_num_drafts_total > $level"),
+        "take its rate",
+    );
+    check(
+        place,
+        json!("rate(vllm:num_requests_running[$__rate_interval])"),
+        "has no rate",
+    );
+    check(
         "/panels/0/targets/0/instant",
         json!(true),
         "wrong `instant`",

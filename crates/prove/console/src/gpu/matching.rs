@@ -19,6 +19,9 @@ const NAMING: [&str; 8] = [
     "node",
 ];
 
+/// The exporter's label with the name of the product.
+const KIND: &str = "modelName";
+
 /// One GPU with its figures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Gpu {
@@ -75,7 +78,7 @@ impl Key {
 }
 
 /// Shows at each worker what is known of its GPUs: their mean utilisation, and the memory of
-/// the fullest.
+/// the fullest. Their number and kind too, where the worker does not know them.
 pub(super) fn apply(gpus: &[Gpu], workers: &mut [WorkerState]) {
     let owners = owners(gpus, workers);
     for (index, worker) in workers.iter_mut().enumerate() {
@@ -84,6 +87,14 @@ pub(super) fn apply(gpus: &[Gpu], workers: &mut [WorkerState]) {
             .filter(|(_, owner)| **owner == Some(index))
             .map(|(gpu, _)| gpu)
             .collect();
+        // Without any GPU it is Prometheus that has none, which is said once for all.
+        worker.unknown = (owned.is_empty() && !gpus.is_empty()).then(|| unmatched(gpus.len()));
+        if !reports_gpu(worker) && !owned.is_empty() {
+            worker.gpu.count = u32::try_from(owned.len()).unwrap_or(u32::MAX);
+            if let Some(kind) = owned.iter().find_map(|gpu| gpu.labels.get(KIND)) {
+                worker.gpu.kind.clone_from(kind);
+            }
+        }
         let utilizations = owned.iter().filter_map(|gpu| gpu.utilization);
         let (count, sum) = utilizations.fold((0_u32, 0.0), |(count, sum), utilization| {
             (count + 1, sum + utilization)
@@ -106,15 +117,33 @@ pub(super) fn apply(gpus: &[Gpu], workers: &mut [WorkerState]) {
     }
 }
 
-/// The worker of each GPU, by index.
+/// An engine of others says nothing about the machine below it.
+fn reports_gpu(worker: &WorkerState) -> bool {
+    worker.gpu.memory_bytes > 0
+}
+
+fn unmatched(gpus: usize) -> String {
+    let gpus = match gpus {
+        1 => "one GPU".to_owned(),
+        several => format!("{several} GPUs"),
+    };
+    format!("Prometheus knows {gpus}, with no label that names this worker")
+}
+
+/// The worker of each GPU, by index. By order only where that is right: every GPU is somebody's,
+/// and workers that know theirs are in the order of their machines.
 fn owners(gpus: &[Gpu], workers: &[WorkerState]) -> Vec<Option<usize>> {
     let named: Vec<Option<usize>> = gpus.iter().map(|gpu| named_owner(gpu, workers)).collect();
     if named.iter().any(Option::is_some) {
         return named;
     }
+    let count = |worker: &WorkerState| worker.gpu.count.max(1) as usize;
+    let wanted: usize = workers.iter().map(count).sum();
+    if wanted != gpus.len() || (workers.len() > 1 && !workers.iter().all(reports_gpu)) {
+        return vec![None; gpus.len()];
+    }
     let in_order = workers.iter().enumerate();
-    let mut in_order =
-        in_order.flat_map(|(index, worker)| (0..worker.gpu.count.max(1)).map(move |_| index));
+    let mut in_order = in_order.flat_map(|(index, worker)| (0..count(worker)).map(move |_| index));
     gpus.iter().map(|_| in_order.next()).collect()
 }
 

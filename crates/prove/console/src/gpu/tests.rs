@@ -116,9 +116,82 @@ fn without_a_name_the_order_decides() {
         ("Hostname=a gpu=2 UUID=2", 20.0),
         ("Hostname=a gpu=1 UUID=1", 10.0),
     ];
-    let workers = [("worker-0", 2), ("worker-1", 2), ("worker-2", 2)];
-    check(&workers, &nodes, &[Some(15.0), Some(45.0), None]);
-    check(&workers, &[], &[None, None, None]);
+    let workers = [("worker-0", 2), ("worker-1", 2)];
+    check(&workers, &nodes, &[Some(15.0), Some(45.0)]);
+    check(&workers, &[], &[None, None]);
+    // Some of them are others'.
+    check(&workers, &nodes[1..], &[None, None]);
+    check(&workers[..1], &nodes, &[None]);
+}
+
+/// A worker that does not know its GPU.
+fn engine(id: u64, name: &str) -> WorkerState {
+    let mut engine = worker(id, name, 1);
+    engine.gpu.kind.clear();
+    engine.gpu.memory_bytes = 0;
+    engine
+}
+
+/// What each engine is shown with: GPUs, utilisation and why there is none.
+#[track_caller]
+fn check_engines(names: &[&str], gpus: &[(&str, f64)], expected: &[&str]) {
+    let numbered = names.iter().zip(0..);
+    let mut workers: Vec<WorkerState> = numbered.map(|(name, id)| engine(id, name)).collect();
+    let utilization = gpus.iter().map(|(labels, value)| series(labels, *value));
+    apply(
+        &join(utilization.collect(), Vec::new(), Vec::new()),
+        &mut workers,
+    );
+    let shown = workers.iter().map(|worker| {
+        let GpuSpec { kind, count, .. } = &worker.gpu;
+        match (worker.utilization, &worker.unknown) {
+            (Some(share), None) => format!("{count} x {kind}: {:.0}", 100.0 * share),
+            (share, unknown) => format!("{count} x {kind}: {share:?} {unknown:?}"),
+        }
+    });
+    assert_eq!(shown.collect::<Vec<String>>(), expected);
+}
+
+#[test]
+fn pods_have_as_many_gpus_as_name_them() {
+    let gpus = [
+        (
+            "gpu=0 UUID=0 modelName=H100 exported_pod=homing-engine-1",
+            10.0,
+        ),
+        (
+            "gpu=1 UUID=1 modelName=H100 exported_pod=homing-engine-1",
+            30.0,
+        ),
+        (
+            "gpu=2 UUID=2 modelName=H100 exported_pod=homing-engine-0",
+            50.0,
+        ),
+        (
+            "gpu=3 UUID=3 modelName=H100 exported_pod=homing-engine-0",
+            70.0,
+        ),
+    ];
+    let pods = ["homing-engine-0", "homing-engine-1"];
+    check_engines(&pods, &gpus, &["2 x H100: 60", "2 x H100: 20"]);
+    let third = [pods[0], pods[1], "homing-engine-10"];
+    let none =
+        r#"1 x : None Some("Prometheus knows 4 GPUs, with no label that names this worker")"#;
+    check_engines(&third, &gpus, &["2 x H100: 60", "2 x H100: 20", none]);
+}
+
+#[test]
+fn engines_that_no_label_names_are_not_guessed() {
+    let gpus = [
+        ("gpu=0 modelName=H200", 10.0),
+        ("gpu=1 modelName=H200", 90.0),
+    ];
+    let none =
+        r#"1 x : None Some("Prometheus knows 2 GPUs, with no label that names this worker")"#;
+    check_engines(&["vllm-a:8000", "vllm-b:8000"], &gpus, &[none, none]);
+    check_engines(&["vllm-a:8000"], &gpus, &[none]);
+    check_engines(&["vllm-a:8000"], &gpus[..1], &["1 x H200: 10"]);
+    check_engines(&["vllm-a:8000"], &[], &["1 x : None None"]);
 }
 
 #[test]

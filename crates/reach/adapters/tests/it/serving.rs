@@ -1,7 +1,7 @@
 //! Requests through a whole frontend: turns go home, and the figures are the engine's.
 
 use adapters::{EngineKind, SharedEstimates};
-use contract::{LocalHash, ModelName, Processed};
+use contract::{FeedMessage, LocalHash, ModelName, Processed};
 use serde_json::{Value, json};
 use transport::Member;
 
@@ -224,4 +224,58 @@ async fn an_engines_own_events_are_not_added_to() {
         shared.hear(&processed(32));
         assert_eq!(blocks_of(&member).await, believed, "{kind}");
     }
+}
+
+/// What an engine drafts is shown of its worker and counted, by the drafter that was named.
+async fn drafts_are_told(kind: EngineKind, option: &str, drafter: &str) {
+    let build = Build {
+        drafts: true,
+        ..Build::new(kind)
+    };
+    let engine = StandIn::start(build).await;
+    let mut bench = Bench::start(&[engine.spec(option)]);
+    let mut member = bench.joined().await;
+    assert_eq!(member.card.speculation, drafter);
+    let status = loop {
+        if let FeedMessage::Status(status) = member.feed.next().await.unwrap().message {
+            break status;
+        }
+    };
+    let counts = &status.speculation;
+    let told = (counts.drafts, counts.drafted_tokens, counts.accepted_tokens);
+    assert_eq!(told, (100, 300, 150), "{kind}");
+    let method = format!("method=\"{drafter}\"");
+    for (name, value) in [
+        ("homing_speculation_drafts_total", 100.0),
+        ("homing_speculation_drafted_tokens_total", 300.0),
+        ("homing_speculation_accepted_tokens_total", 150.0),
+    ] {
+        assert_eq!(bench.counted(name, &[&method]), value, "{kind} {name}");
+    }
+}
+
+#[tokio::test]
+async fn drafts_of_vllm_are_told() {
+    drafts_are_told(EngineKind::Vllm, ",drafts=draft", "draft-model").await;
+    drafts_are_told(EngineKind::Vllm, ",drafts=eagle3", "eagle3").await;
+    drafts_are_told(EngineKind::Vllm, "", "unknown").await;
+}
+
+#[tokio::test]
+async fn drafts_of_tensorrt_llm_are_told() {
+    drafts_are_told(EngineKind::Trtllm, ",drafts=draft", "draft-model").await;
+}
+
+#[tokio::test]
+async fn an_engine_that_does_not_draft_has_no_such_figures() {
+    let engine = StandIn::start(Build::new(EngineKind::Vllm)).await;
+    let mut bench = Bench::start(&[engine.spec("")]);
+    let member = bench.joined().await;
+    assert_eq!(member.card.speculation, "none");
+    assert!(
+        !bench
+            .registry
+            .render(std::time::Duration::ZERO)
+            .contains("homing_speculation")
+    );
 }

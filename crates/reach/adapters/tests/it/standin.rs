@@ -51,6 +51,8 @@ pub(crate) struct Build {
     pub(crate) gives_ids: bool,
     /// What it has at `/tokenize`.
     pub(crate) tokenizer: EngineTokenizer,
+    /// Reports drafts.
+    pub(crate) drafts: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +72,7 @@ impl Build {
             says_block_size: true,
             gives_ids: kind != EngineKind::Openai,
             tokenizer: EngineTokenizer::None,
+            drafts: false,
         }
     }
 }
@@ -311,9 +314,17 @@ async fn metrics(State(shared): State<Shared>) -> Response {
             } else {
                 String::new()
             };
+            let drafts = match build.drafts {
+                true => {
+                    "vllm:spec_decode_num_drafts_total{engine=\"0\"} 100.0\n\
+                     vllm:spec_decode_num_draft_tokens_total{engine=\"0\"} 300.0\n\
+                     vllm:spec_decode_num_accepted_tokens_total{engine=\"0\"} 150.0\n"
+                }
+                false => "",
+            };
             format!(
                 "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{{engine=\"0\"}} 2.0\n\
-                 vllm:num_requests_waiting{{engine=\"0\"}} 1.0\nvllm:kv_cache_usage_perc{{engine=\"0\"}} 0.5\n{config}"
+                 vllm:num_requests_waiting{{engine=\"0\"}} 1.0\nvllm:kv_cache_usage_perc{{engine=\"0\"}} 0.5\n{config}{drafts}"
             )
             .into_response()
         }
@@ -323,8 +334,13 @@ async fn metrics(State(shared): State<Shared>) -> Response {
         }
         EngineKind::Trtllm => {
             let cache = json!({"usedNumBlocks": blocks / 2, "maxNumBlocks": blocks, "tokensPerBlock": size});
-            Json(json!([{"numActiveRequests": 2, "numQueuedRequests": 1, "kvCacheStats": cache}]))
-                .into_response()
+            let mut step =
+                json!({"numActiveRequests": 2, "numQueuedRequests": 1, "kvCacheStats": cache});
+            if build.drafts {
+                step["iter"] = json!(9);
+                step["specDecodingStats"] = json!({"numDraftTokens": 300, "numAcceptedTokens": 150, "numRequestsWithDraftTokens": 100});
+            }
+            Json(json!([step])).into_response()
         }
         EngineKind::Openai => StatusCode::NOT_FOUND.into_response(),
     }

@@ -224,8 +224,29 @@ fn a_card_says_what_the_worker_is() {
         (card.blocks.hashing.lookahead, card.speculation.as_str()),
         (1, "eagle3")
     );
-    assert_eq!((card.simulated, card.gpu.kind.as_str()), (false, "cuda"));
+    assert_eq!((card.simulated, card.gpu.kind.as_str()), (false, ""));
     assert_eq!(description.files.folder, Some("/models/m".into()));
+}
+
+#[test]
+fn a_worker_is_called_like_its_pod_if_it_is_alone_there() {
+    let mut directory = Directory::new(Scope::default());
+    let of = |pod: &str, pairs| PodRegistrations {
+        pod: pod.to_owned(),
+        pairs,
+    };
+    check(
+        &mut directory,
+        Update::Pods(vec![
+            of("llama-0-x7", worker(1)),
+            of("llama-1-p2", worker(2)),
+            of("llama-1-p2", worker(3)),
+        ]),
+        expect![[r"
+            +1 10.0.0.2:99/1/generate llama-0-x7
+            +2 10.0.0.2:99/2/generate backend-2
+            +3 10.0.0.2:99/3/generate backend-3"]],
+    );
 }
 
 #[test]

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tasks::Tasks;
 use tokio::sync::mpsc;
 
-use crate::directory::Update;
+use crate::directory::{PodRegistrations, Update};
 
 /// How Dynamo's operator labels the slices of its Services.
 const SLICES: &str =
@@ -44,7 +44,7 @@ pub(super) struct Pods {
     registered: Latest<BTreeMap<String, Registered>>,
     /// The last content of each object, for the moments in which it has none.
     remembered: BTreeMap<String, Pairs>,
-    returned: Option<Pairs>,
+    returned: Option<Vec<PodRegistrations>>,
 }
 
 #[derive(Debug)]
@@ -97,10 +97,10 @@ impl Pods {
             else {
                 continue;
             };
-            let pairs = joined(ready, registered, &mut self.remembered);
-            if self.returned.as_ref() != Some(&pairs) {
-                self.returned = Some(pairs.clone());
-                return Update::Snapshot(pairs);
+            let pods = joined(ready, registered, &mut self.remembered);
+            if self.returned.as_ref() != Some(&pods) {
+                self.returned = Some(pods.clone());
+                return Update::Pods(pods);
             }
         }
     }
@@ -144,7 +144,7 @@ fn joined(
     ready: &BTreeSet<String>,
     registered: &BTreeMap<String, Registered>,
     remembered: &mut BTreeMap<String, Pairs>,
-) -> Pairs {
+) -> Vec<PodRegistrations> {
     remembered.retain(|name, _| registered.contains_key(name));
     for (name, registered) in registered {
         if let Some(pairs) = &registered.pairs {
@@ -155,10 +155,13 @@ fn joined(
         .iter()
         .filter(|(_, registered)| ready.contains(&registered.pod));
     there
-        .filter_map(|(name, _)| Some((name, remembered.get(name)?)))
-        .flat_map(|(name, pairs)| {
-            let pairs = pairs.iter().cloned();
-            pairs.map(move |(key, value)| (format!("{name}/{key}"), value))
+        .filter_map(|(name, registered)| {
+            let pairs = remembered.get(name)?.iter().cloned();
+            let pairs = pairs.map(|(key, value)| (format!("{name}/{key}"), value));
+            Some(PodRegistrations {
+                pod: registered.pod.clone(),
+                pairs: pairs.collect(),
+            })
         })
         .collect()
 }

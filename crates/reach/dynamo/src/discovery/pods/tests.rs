@@ -41,15 +41,23 @@ fn data(worker: u32) -> Value {
     json!({ "endpoints": { "d/b/generate": worker }, "model_cards": { "d/b/generate": worker } })
 }
 
-fn told(workers: &[(&str, u32)]) -> Update {
-    let pairs = workers.iter().flat_map(|(name, worker)| {
-        let parts = ["endpoints", "model_cards"];
-        parts.map(|part| {
-            let key = format!("{name}/{part}/d/b/generate");
-            (key, worker.to_string().into_bytes())
-        })
+/// What an object with this name says of a worker of this pod.
+fn of_pod(pod: &str, name: &str, worker: u32) -> PodRegistrations {
+    let pairs = ["endpoints", "model_cards"].map(|part| {
+        let key = format!("{name}/{part}/d/b/generate");
+        (key, worker.to_string().into_bytes())
     });
-    Update::Snapshot(pairs.collect())
+    PodRegistrations {
+        pod: pod.to_owned(),
+        pairs: pairs.to_vec(),
+    }
+}
+
+fn told(workers: &[(&str, u32)]) -> Vec<PodRegistrations> {
+    let workers = workers.iter();
+    workers
+        .map(|(name, worker)| of_pod(name, name, *worker))
+        .collect()
 }
 
 /// Objects as the server gives them.
@@ -67,8 +75,8 @@ fn an_object_counts_while_its_pod_is_ready() {
     let mut remembered = BTreeMap::new();
     let mut check = |ready: &[&str], expected: &[(&str, u32)]| {
         let ready = ready.iter().map(|&pod| pod.to_owned()).collect();
-        let pairs = joined(&ready, &objects, &mut remembered);
-        assert_eq!(Update::Snapshot(pairs), told(expected));
+        let pods = joined(&ready, &objects, &mut remembered);
+        assert_eq!(pods, told(expected));
     };
     check(&[], &[]);
     check(&["w-1", "other"], &[("w-1", 1)]);
@@ -81,18 +89,18 @@ fn an_object_of_a_container_belongs_to_the_pod_that_owns_it() {
     owned["metadata"]["ownerReferences"] =
         json!([{ "apiVersion": "v1", "kind": "Pod", "name": "w-0", "uid": "u" }]);
     let ready = BTreeSet::from(["w-0".to_owned()]);
-    let pairs = joined(&ready, &seen(&[owned]), &mut BTreeMap::new());
-    assert_eq!(Update::Snapshot(pairs), told(&[("w-0-main", 7)]));
+    let pods = joined(&ready, &seen(&[owned]), &mut BTreeMap::new());
+    assert_eq!(pods, [of_pod("w-0", "w-0-main", 7)]);
 }
 
 #[test]
 fn an_object_that_is_empty_for_a_moment_means_what_it_said_before() {
     let ready = BTreeSet::from(["w-0".to_owned()]);
     let mut remembered = BTreeMap::new();
-    let mut pairs = |data: Value| joined(&ready, &seen(&[object("w-0", &data)]), &mut remembered);
-    assert_eq!(pairs(Value::Null), []);
-    assert_eq!(Update::Snapshot(pairs(data(3))), told(&[("w-0", 3)]));
-    assert_eq!(Update::Snapshot(pairs(Value::Null)), told(&[("w-0", 3)]));
+    let mut pods = |data: Value| joined(&ready, &seen(&[object("w-0", &data)]), &mut remembered);
+    assert_eq!(pods(Value::Null), []);
+    assert_eq!(pods(data(3)), told(&[("w-0", 3)]));
+    assert_eq!(pods(Value::Null), told(&[("w-0", 3)]));
     // Gone and back, it is another one.
     joined(&ready, &BTreeMap::new(), &mut remembered);
     let empty = seen(&[object("w-0", &Value::Null)]);
@@ -107,13 +115,16 @@ async fn both_are_followed_at_the_server() {
     let client = kubernetes::client(Config::new(server.url().parse().unwrap())).unwrap();
     let tasks = Tasks::new();
     let mut pods = Pods::new(&client, "dynamo", &tasks);
-    assert_eq!(pods.next().await, told(&[("w-0", 0)]));
+    assert_eq!(pods.next().await, Update::Pods(told(&[("w-0", 0)])));
     server.put(object("w-1", &data(1)));
     server.put(slice(&[("w-0", true), ("w-1", true)]));
-    assert_eq!(pods.next().await, told(&[("w-0", 0), ("w-1", 1)]));
+    assert_eq!(
+        pods.next().await,
+        Update::Pods(told(&[("w-0", 0), ("w-1", 1)]))
+    );
     server.delete("dynamoworkermetadatas", "w-0");
-    assert_eq!(pods.next().await, told(&[("w-1", 1)]));
+    assert_eq!(pods.next().await, Update::Pods(told(&[("w-1", 1)])));
     server.put(slice(&[("w-1", false)]));
-    assert_eq!(pods.next().await, told(&[]));
+    assert_eq!(pods.next().await, Update::Pods(told(&[])));
     tasks.finish().await;
 }
