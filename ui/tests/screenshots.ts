@@ -89,6 +89,7 @@ it("takes pictures", async () => {
     ["booth", "?booth=0&theme=dark#/", { width: 1920, height: 1080 }],
     ["booth-light", "?booth=0&theme=light#/", { width: 1920, height: 1080 }],
     ["booth-4k", "?booth=0&theme=dark#/story", { width: 3840, height: 2160 }],
+    ["booth-4k-light", "?booth=0&theme=light#/story", { width: 3840, height: 2160 }],
     ["phone", "?theme=light#/", { width: 390, height: 844 }],
   ] as const) {
     // With the shipped sweep beside it, whose conversations share ten texts.

@@ -20,8 +20,9 @@ __device__ __forceinline__ uint64_t column_at(uint32_t address) {
 // Sixteen halves further in each row.
 constexpr uint64_t NEXT_STEP = 32 >> 4;
 
-// What was written to shared memory or to registers is seen by the unit.
+// What this thread wrote to shared memory is seen by the unit.
 __device__ __forceinline__ void show_to_unit() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// What was written to registers is seen by the products that follow.
 __device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 // All but the newest `running` groups of products are done.
