@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicUsize;
 use anyhow::bail;
 use contract::random::mix;
 use contract::{ModelName, Processors};
-use engine::Executor;
 use engine::calibration::{self, ExecutorSteps, Facts, Fit, Origins, Shape};
+use engine::{Executor, Limits};
 use futures_util::future::try_join_all;
 
 use super::{Seconds, Workers, measure, report};
@@ -32,6 +32,9 @@ pub(super) fn profile(args: &CalibrateArgs) -> anyhow::Result<String> {
                 each: "on one GPU".to_owned(),
                 // What others take of the processors is not taken from the GPU.
                 processors: Processors::default,
+                // It computes thousands of tokens in a fraction of a second, and a step after a short
+                // context does not show what reading a long one costs.
+                shapes: |limits| calibration::served_shapes(limits, 1),
             };
             calibrated(args, executors, &subject)
         }
@@ -46,6 +49,7 @@ pub(super) fn profile(args: &CalibrateArgs) -> anyhow::Result<String> {
                 about: "a processor".to_owned(),
                 each: format!("with {} thread(s) each", options.threads),
                 processors,
+                shapes: calibration::shapes,
             };
             calibrated(args, executors, &subject)
         }
@@ -62,6 +66,8 @@ struct Subject<'a> {
     each: String,
     /// What of the machine others use, whose share is taken off the times.
     processors: fn() -> Processors,
+    /// The kinds of steps that are timed.
+    shapes: fn(&Limits) -> Vec<Shape>,
 }
 
 fn executors<E>(
@@ -84,7 +90,7 @@ fn calibrated<E: Executor>(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let shapes = calibration::shapes(&limits);
+    let shapes = (subject.shapes)(&limits);
     // The first round makes room and is not counted.
     runtime.block_on(workers.round(workers.count(), &shapes, 0))?;
     let before = (subject.processors)();
