@@ -83,17 +83,7 @@ fn main() -> ExitCode {
     let is_asked = |what: &str| only.is_empty() || only.iter().any(|name| name == what);
     if is_scheduled {
         drop(device);
-        let plan = Plan {
-            batches: &BATCHES,
-            context: CONTEXT,
-            prompt: PROMPT,
-            most: 8192,
-        };
-        let shapes = [&shape::LARGE, &shape::SMALL];
-        let mut shapes = shapes.iter().filter(|shape| is_asked(shape.name));
-        return done(shapes.try_for_each(|shape| {
-            scheduled::measure(|| Ok(cuda::open(&options)?), shape, &plan, &mut say)
-        }));
+        return scheduled_steps(&options, is_asked);
     }
     if is_asked("draw") {
         draws(&mut device, shape::SMALL.vocabulary, &BATCHES, 100);
@@ -105,6 +95,21 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Each opens the device for itself: its memory is divided as a worker divides it.
+fn scheduled_steps(options: &DeviceOptions, is_asked: impl Fn(&str) -> bool) -> ExitCode {
+    let plan = Plan {
+        batches: &BATCHES,
+        context: CONTEXT,
+        prompt: PROMPT,
+        most: 8192,
+    };
+    let shapes = [&shape::LARGE, &shape::SMALL];
+    let mut shapes = shapes.iter().filter(|shape| is_asked(shape.name));
+    done(shapes.try_for_each(|shape| {
+        scheduled::measure(|| Ok(cuda::open(options)?), shape, &plan, &mut say)
+    }))
 }
 
 fn done(measured: Result<(), Box<dyn std::error::Error>>) -> ExitCode {
