@@ -144,6 +144,11 @@ impl Checkpoint {
         self.tensors.get(name).map(|stored| &stored.info)
     }
 
+    /// As [`tensor`](Self::tensor); that there is none is an error.
+    pub fn info(&self, name: &str) -> Result<&TensorInfo, LoadError> {
+        Ok(&self.stored(name)?.info)
+    }
+
     /// All tensors of the model with their names.
     pub fn tensors(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
         let each = self.tensors.iter();

@@ -96,11 +96,16 @@ impl DraftTally {
                 continue;
             }
             self.latest_step = Some(step.number);
-            self.counts.drafts += step.drafts;
-            self.counts.drafted_tokens += step.drafted_tokens;
-            self.counts.accepted_tokens += step.accepted_tokens;
+            add(&mut self.counts.drafts, step.drafts);
+            add(&mut self.counts.drafted_tokens, step.drafted_tokens);
+            add(&mut self.counts.accepted_tokens, step.accepted_tokens);
         }
     }
+}
+
+/// What a server claims may be any number.
+fn add(total: &mut u64, more: u64) {
+    *total = total.saturating_add(more);
 }
 
 fn figures(counts: &SpeculationCounts) -> [u64; 3] {
@@ -165,6 +170,20 @@ mod tests {
             (totals(110, 330, 190), [110, 330, 190], [110, 330, 190]),
             (totals(4, 12, 5), [4, 12, 5], [114, 342, 195]),
         ]);
+    }
+
+    #[test]
+    fn absurd_numbers_end_at_the_largest() {
+        let mut tally = DraftTally::new(&Registry::new(), 7, "eagle3");
+        let step = |number| DraftedStep {
+            number,
+            drafts: u64::MAX,
+            drafted_tokens: u64::MAX,
+            accepted_tokens: u64::MAX,
+        };
+        tally.add(DraftReport::Steps(vec![step(0), step(1)]));
+        tally.add(DraftReport::Steps(vec![step(2)]));
+        assert_eq!(figures(tally.counts()), [u64::MAX; 3]);
     }
 
     #[test]

@@ -86,7 +86,8 @@ fn positions(body: &str, drafts: u64) -> Vec<PositionCounts> {
             };
             positions.resize(place + 1, none);
         }
-        positions[place].accepted_tokens += accepted as u64;
+        let total = &mut positions[place].accepted_tokens;
+        *total = total.saturating_add(accepted as u64);
     }
     positions
 }

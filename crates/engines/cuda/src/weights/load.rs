@@ -66,18 +66,12 @@ impl<'a> Files<'a> {
         (to, mut at): (&O::Buffer, usize),
         scales: &mut Vec<f32>,
     ) -> Result<usize, WeightsError> {
-        let info = self.checkpoint.tensor(name).cloned();
-        // A name that no file has is an error of reading it.
-        let info = info.unwrap_or(TensorInfo {
-            format: Format::F32,
-            rows: 1,
-            columns: 1,
-        });
+        let info = self.checkpoint.info(name)?;
         let row_scales = self.checkpoint.row_scales(name)?;
         let tensor = Tensor {
             checkpoint: self.checkpoint,
             name,
-            info: &info,
+            info,
             row_scales: row_scales.as_deref(),
             dtype,
         };
