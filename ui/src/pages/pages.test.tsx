@@ -113,6 +113,15 @@ it("draws the system, whatever the number of workers", async () => {
   expect(await screen.findByText("5 more workers")).toBeTruthy();
 });
 
+it("says nothing of a cache whose size nobody tells", () => {
+  const one = (total_blocks: number) => aState({ workers: [aWorker(0, { utilization: 0.5, cache: { total_blocks, active_blocks: 0, cached_blocks: 0, hit_pct: null } })] });
+  const known = show(<Architecture />, one(1000));
+  expect(screen.getByText("0 %")).toBeTruthy();
+  known.unmount();
+  show(<Architecture />, one(0));
+  expect(screen.queryByText("0 %")).toBeNull();
+});
+
 it("draws what the deployment consists of", async () => {
   const parts: State["parts"] = [
     { kind: "platform", name: "Kubernetes", detail: "1.34" },

@@ -71,7 +71,8 @@ export function WorkerPart({ box, worker, rate }: { box: Box; worker: WorkerStat
   const colour = workerColour(worker.id);
   const { cache } = worker;
   const share = (blocks: number) => blocks / Math.max(1, cache.total_blocks);
-  const fill = 100 * share(cache.active_blocks + cache.cached_blocks);
+  // Some engines do not say how much memory they have.
+  const fill = cache.total_blocks > 0 ? 100 * share(cache.active_blocks + cache.cached_blocks) : null;
   const [small, inner] = [box.h < 110, box.w - 2 * PAD];
   // "GPU, simulated" is the longest label.
   const columns = [0, 0.3, 0.71].map((share) => PAD + share * inner);
