@@ -89,9 +89,8 @@ impl Engine {
             inbox: Inbox::new(worker, drain.clone()),
             status: Mutex::new(scheduler.status()),
         });
-        let task = Task {
+        let books = Books {
             scheduler,
-            executor,
             shared: Arc::clone(&shared),
             drain,
             feed: wiring.feed,
@@ -102,6 +101,7 @@ impl Engine {
             reported: None,
             commands: Vec::new(),
         };
+        let task = Task { executor, books };
         tasks.spawn(task.run().instrument(info_span!("engine", %worker)));
         EngineHandle { shared }
     }
@@ -164,8 +164,13 @@ impl EngineHandle {
 
 /// The engine's task, which owns all mutable state.
 struct Task<E> {
-    scheduler: Scheduler,
     executor: E,
+    books: Books,
+}
+
+/// All state but the executor: compiled once, whatever computes the steps.
+struct Books {
+    scheduler: Scheduler,
     shared: Arc<Shared>,
     drain: CancellationToken,
     feed: Feed,
@@ -181,37 +186,43 @@ struct Task<E> {
 }
 
 impl<E: Executor> Task<E> {
-    async fn run(mut self) {
+    async fn run(self) {
+        let Self {
+            mut executor,
+            mut books,
+        } = self;
         loop {
-            let draining = self.drain.is_cancelled();
-            self.take_commands();
-            let began = self.shared.clock.now();
-            if let Some(batch) = self.scheduler.plan(began) {
-                let output = self.executor.step(&batch).await;
+            let draining = books.drain.is_cancelled();
+            books.take_commands();
+            let began = books.shared.clock.now();
+            if let Some(batch) = books.scheduler.plan(began) {
+                let output = executor.step(&batch).await;
                 let output = output.and_then(|output| output.check(&batch));
                 match output {
                     Ok(output) => {
-                        let ended = self.shared.clock.now();
-                        self.scheduler.commit(output, ended);
-                        self.publish_step(began, ended);
+                        let ended = books.shared.clock.now();
+                        books.scheduler.commit(output, ended);
+                        books.publish_step(began, ended);
                         if began == ended {
                             // A step without duration never waited, and others want to run.
                             tokio::task::yield_now().await;
                         }
                     }
-                    Err(error) => return self.fail(&error),
+                    Err(error) => return books.fail(&error),
                 }
             } else {
-                self.report(began);
-                if draining && self.shared.inbox.close_if_empty() {
+                books.report(began);
+                if draining && books.shared.inbox.close_if_empty() {
                     info!("engine has drained");
                     return;
                 }
-                self.wait_for_work(draining).await;
+                books.wait_for_work(draining).await;
             }
         }
     }
+}
 
+impl Books {
     fn take_commands(&mut self) {
         let mut commands = std::mem::take(&mut self.commands);
         self.shared.inbox.take(&mut commands);
@@ -338,7 +349,7 @@ impl<E: Executor> Task<E> {
     }
 }
 
-impl<E> Drop for Task<E> {
+impl Drop for Books {
     /// However the loop ended, nobody may wait for an answer that will not come.
     fn drop(&mut self) {
         drop(self.shared.inbox.close());
