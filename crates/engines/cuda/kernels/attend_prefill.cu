@@ -24,6 +24,9 @@ struct Rows {
 struct Prefill {
     Attend attend;
     const Rows* rows;
+    // Where contexts have one part: rows of BF16 that are divided already, [row][head][component]. None: parts.
+    bf16* out;
+    float value_scale;
 };
 
 // Addresses in shared memory, and the tiles that a block reads.
@@ -81,17 +84,29 @@ __device__ __forceinline__ void widen_tiles(const Attend& op, const Tiles& tiles
         const uint32_t keys = tiles.widened + n % WIDENED * TILE_BYTES, values = keys + KEY_BYTES;
         wait_for(tiles.arrived(n), n / FETCHED % 2);
         if (n >= WIDENED) wait_for(tiles.used(n), n / WIDENED % 2 ^ 1);
+        // All is read before any of it is written, so that what is read is waited for once.
+        uint4 read[TILE_PAGES][2][SIZE / 64];
+#pragma unroll
+        for (int p = 0; p < TILE_PAGES; p++) {
+            const bool is_there = tiles.first_page + n * TILE_PAGES + p < tiles.end_page;
+#pragma unroll
+            for (int i = 0; i < SIZE / 64; i++) {
+                const uint32_t token = (i * WARPGROUP + threadIdx.x) / (SIZE / 16), row = (i * 4 + warp) * 16 + component;
+                const uint32_t key = p * BYTES + token * SIZE + key_part * 16, value = p * BYTES + HALF + row * PAGE + lane % 2 * 16;
+                read[p][0][i] = is_there ? read_16(from + key) : make_uint4(0, 0, 0, 0);
+                read[p][1][i] = is_there ? read_16(from + value) : make_uint4(0, 0, 0, 0);
+            }
+        }
 #pragma unroll
         for (int p = 0; p < TILE_PAGES; p++) {
             const uint32_t page = tiles.first_page + n * TILE_PAGES + p;
-            const bool is_there = page < tiles.end_page;
-            const int kept = is_there ? (int)(context - page * PAGE) : 0;  // tokens that were written
+            const int kept = page < tiles.end_page ? (int)(context - page * PAGE) : 0;  // tokens that were written
 #pragma unroll
             for (int i = 0; i < SIZE / 64; i++) {
                 const uint32_t token = (i * WARPGROUP + threadIdx.x) / (SIZE / 16), row = p * PAGE + token;
                 const uint32_t chunk = key_part * 2 % 8;
                 const uint32_t column = keys + key_part * 2 / 8 * TILE * ROW_BYTES;
-                const uint4 words = is_there ? read_16(from + p * BYTES + token * SIZE + key_part * 16) : make_uint4(0, 0, 0, 0);
+                const uint4& words = read[p][0][i];
                 const bool swapped = COLUMNS > 1 && key_part >= 4;
                 widen_8(column + place(row, chunk + swapped), swapped ? words.z : words.x, swapped ? words.w : words.y);
                 widen_8(column + place(row, chunk + !swapped), swapped ? words.x : words.z, swapped ? words.y : words.w);
@@ -99,7 +114,7 @@ __device__ __forceinline__ void widen_tiles(const Attend& op, const Tiles& tiles
 #pragma unroll
             for (int i = 0; i < SIZE / 64; i++) {
                 const uint32_t row = (i * 4 + warp) * 16 + component, half = lane % 2;
-                uint4 words = is_there ? read_16(from + p * BYTES + HALF + row * PAGE + half * 16) : make_uint4(0, 0, 0, 0);
+                uint4 words = read[p][1][i];
                 if (kept < PAGE) {
                     // What lies beyond the context was never written, and may be no number.
                     const int left = kept - (int)half * 16;
@@ -256,21 +271,50 @@ struct Reader {
         hold(sums);
     }
 
+    // The sum of weights of each row.
+    __device__ __forceinline__ void add_up() {
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            total[h] += __shfl_xor_sync(WARP, total[h], 1);
+            total[h] += __shfl_xor_sync(WARP, total[h], 2);
+        }
+    }
+
+    // Results, if there is one part.
+    __device__ __forceinline__ void store_whole(const Prefill& op, const Rows& rows, uint32_t first, uint32_t kv_head) const {
+        const uint32_t g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, group = op.attend.heads / op.attend.kv_heads;
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const uint32_t index = first + 8 * h + g, token = index / group;
+            const bool is_row = token < rows.count;
+            const uint32_t row = rows.first + (is_row ? token : 0) - op.attend.first_row, head = kv_head * group + index % group;
+            bf16* to = op.out + ((size_t)row * op.attend.heads + head) * SIZE;
+            const float by_total = total[h] > 0.0f ? op.value_scale / total[h] : 0.0f;
+            // Neighbours change halves, so that each has four components in a row.
+            const bool odd = t % 2;
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c += 2) {
+                const uint32_t one = pack_bf16(sums[c][2 * h] * by_total, sums[c][2 * h + 1] * by_total);
+                const uint32_t other = pack_bf16(sums[c + 1][2 * h] * by_total, sums[c + 1][2 * h + 1] * by_total);
+                const uint32_t theirs = __shfl_xor_sync(WARP, odd ? one : other, 1);
+                const uint2 four = odd ? make_uint2(theirs, other) : make_uint2(one, theirs);
+                if (is_row) *(uint2*)(to + 8 * (c + odd) + t / 2 * 4) = four;
+            }
+        }
+    }
+
     __device__ __forceinline__ void store(const Attend& op, const Rows& rows, uint32_t first, uint32_t kv_head,
                                           uint32_t split, uint32_t splits) const {
         const uint32_t g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, group = op.heads / op.kv_heads;
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             const uint32_t index = first + 8 * h + g, token = index / group;
-            float all = total[h];
-            all += __shfl_xor_sync(WARP, all, 1);
-            all += __shfl_xor_sync(WARP, all, 2);
             if (token >= rows.count) continue;
             const uint32_t row = rows.first + token - op.first_row, head = kv_head * group + index % group;
             const size_t at = ((size_t)row * splits + split) * op.heads + head;
             // A part that a row sees nothing of has only scores that are none.
             const bool none = largest[h] == NO_SCORE;
-            if (t == 0) op.stats[at] = make_float2(none ? NO_SCORE : largest[h] * op.score_scale, none ? 0.0f : all);
+            if (t == 0) op.stats[at] = make_float2(none ? NO_SCORE : largest[h] * op.score_scale, none ? 0.0f : total[h]);
 #pragma unroll
             for (int c = 0; c < COLUMNS; c++)
                 *(float2*)(op.sums + at * SIZE + 8 * c + 2 * t) =
@@ -301,17 +345,21 @@ __device__ __forceinline__ void attend_prefill(const Prefill& prefill) {
     }
     __syncthreads();
     if (threadIdx.x < WARPGROUP) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 88;");
         const uint32_t* blocks = op.blocks + (size_t)op.tables[rows.first] * op.table_width;
         const uint8_t* pages = op.pool + op.layer_offset + (size_t)kv_head * 2 * PAGE * SIZE;
         widen_tiles<SIZE>(op, tiles, blocks, pages, context);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 208;");
         const uint32_t first = (threadIdx.x / WARPGROUP - 1) * READER_ROWS + threadIdx.x % WARPGROUP / 32 * 16;
         Reader<SIZE> reader;
         reader.load(op, rows, first, kv_head, part.end * PAGE);
         if (tiles.count) reader.read(tiles, op.score_scale);
-        reader.store(op, rows, first, kv_head, split, splits);
+        reader.add_up();
+        if (prefill.out)
+            reader.store_whole(prefill, rows, first, kv_head);
+        else
+            reader.store(op, rows, first, kv_head, split, splits);
     }
 }
 

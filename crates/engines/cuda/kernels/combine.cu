@@ -63,5 +63,41 @@ __device__ __forceinline__ void combine(const Combine& op) {
     }
 }
 
+// Rows of BF16 become activations of FP8: what attention of prompts leaves where contexts have one part.
+struct Quantise {
+    const bf16* values;
+    fp8* out;
+    float* out_scales;
+    uint32_t width, rows;  // at most 1,024 chunks
+};
+
+extern "C" __global__ void __launch_bounds__(1024, 2) quantise_rows(const __grid_constant__ Quantise op) {
+    __shared__ float of_warps[2][32];
+    const uint32_t at = threadIdx.x * CHUNK, lane = threadIdx.x % 32;
+    const bool is_in = at < op.width;
+    uint4 words = {};
+    auto fetch = [&](uint32_t row) {
+        if (is_in && row < op.rows) words = *(const uint4*)(op.values + (size_t)row * op.width + at);
+    };
+    fetch(blockIdx.x);
+    uint32_t turn = 0;
+    for (uint32_t row = blockIdx.x; row < op.rows; row += gridDim.x, turn ^= 1) {
+        float kept[CHUNK], largest = 0.0f;
+        unpack(words, kept);
+        fetch(row + gridDim.x);
+#pragma unroll
+        for (int i = 0; i < CHUNK; i++) largest = fmaxf(largest, fabsf(kept[i]));
+        largest = largest_of_warp(largest);
+        // Two buffers in turn need one barrier a row.
+        if (lane == 0) of_warps[turn][threadIdx.x / 32] = largest;
+        __syncthreads();
+        largest = largest_of_warp(lane < blockDim.x / 32 ? of_warps[turn][lane] : 0.0f);
+        const float factor = Stored<fp8>::factor(largest, op.out_scales, row);
+#pragma unroll
+        for (int i = 0; i < CHUNK; i++) kept[i] *= factor;
+        if (is_in) store_wide(op.out + (size_t)row * op.width + at, kept);
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(256, 2) combine_bf16(const __grid_constant__ Combine op) { combine<bf16>(op); }
 extern "C" __global__ void __launch_bounds__(256, 2) combine_fp8(const __grid_constant__ Combine op) { combine<fp8>(op); }

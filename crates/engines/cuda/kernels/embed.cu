@@ -1,4 +1,4 @@
-// Rows of the embedding table, by token.
+// Rows of the embedding table, by token; or of the residual stream, by row.
 #include "numbers.cuh"
 
 struct Embed {
@@ -21,5 +21,6 @@ __device__ __forceinline__ void embed(const Embed& op) {
         op.residual[row * op.width + i] = known ? load(from[i]) * scale : 0.0f;
 }
 
+extern "C" __global__ void embed_f32(const __grid_constant__ Embed op) { embed<float>(op); }
 extern "C" __global__ void embed_bf16(const __grid_constant__ Embed op) { embed<bf16>(op); }
 extern "C" __global__ void embed_fp8(const __grid_constant__ Embed op) { embed<fp8>(op); }

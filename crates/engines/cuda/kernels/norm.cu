@@ -6,7 +6,6 @@ struct Norm {
     const void* addition;  // none: nothing is added
     const float* row_scales;
     const float* column_scales;
-    const uint32_t* gather;
     const float* weight;
     void* out;
     float* out_scales;
@@ -18,7 +17,7 @@ template <class T>
 __device__ __forceinline__ void norm(const Norm& op) {
     begin_row();
     const int row = row_of_cluster(), width = op.width;
-    float* residual = op.residual + (size_t)(op.gather ? op.gather[row] : row) * width;
+    float* residual = op.residual + (size_t)row * width;
     const bf16* addition = (const bf16*)op.addition + (size_t)row * width;
     const float row_scale = op.row_scales ? op.row_scales[row] : 1.0f;
     float kept[KEPT][CHUNK], squares = 0.0f, largest = 0.0f;

@@ -74,8 +74,7 @@ __device__ __forceinline__ void load_wide(const float* from, float* to) {
     to[0] = a.x, to[1] = a.y, to[2] = a.z, to[3] = a.w;
     to[4] = b.x, to[5] = b.y, to[6] = b.z, to[7] = b.w;
 }
-__device__ __forceinline__ void load_wide(const bf16* from, float* to) {
-    const uint4 words = *(const uint4*)from;
+__device__ __forceinline__ void unpack(const uint4& words, float* to) {
     const uint32_t word[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -83,6 +82,7 @@ __device__ __forceinline__ void load_wide(const bf16* from, float* to) {
         to[2 * i + 1] = __uint_as_float(word[i] & 0xffff0000u);
     }
 }
+__device__ __forceinline__ void load_wide(const bf16* from, float* to) { unpack(*(const uint4*)from, to); }
 __device__ __forceinline__ void load_wide(const fp8* from, float* to) {
     const uint2 words = *(const uint2*)from;
     const uint32_t word[2] = {words.x, words.y};
@@ -213,6 +213,16 @@ __device__ __forceinline__ float2 across_row(float sum, float largest) {
         largest = fmaxf(largest, of_blocks[block].y);
     }
     return make_float2(sum, largest);
+}
+
+// The kernels on many whole rows: a thread has one chunk of a row, and the same one of the rows that its
+// block takes next, so that what all rows share (scales of columns) is read once. The next row is fetched
+// before the one at hand is put together: reading never waits for a barrier. Rows are then multiples of a
+// chunk. (The host chooses blocks and threads: `many_rows`, `many_gates`.)
+
+// The largest of a warp's numbers, none of which is negative.
+__device__ __forceinline__ float largest_of_warp(float value) {
+    return __uint_as_float(__reduce_max_sync(WARP, __float_as_uint(value)));
 }
 
 // What a row of activations is stored with: FP8 rows have a scale, by which their largest magnitude

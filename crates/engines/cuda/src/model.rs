@@ -8,7 +8,7 @@ mod workspace;
 
 use crate::cache::{CacheError, KvPool, block_bytes};
 use crate::numbers::{decode, encode};
-use crate::ops::{Draw, Dtype, Ops, OpsError};
+use crate::ops::{Draw, Dtype, Gemm, Ops, OpsError};
 use crate::staging::{Staging, padded};
 use crate::weights::{LoadedWeights, Storage};
 use checkpoint::ModelConfig;
@@ -74,7 +74,7 @@ impl<O: Ops> Model<O> {
         let shape = (&loaded.config, loaded.storage);
         let space = Workspace::new(&mut ops, shape, &options)?;
         let cache = KvPool::new(&mut ops, shape, options.blocks, options.context)?;
-        Ok(Self {
+        let mut model = Self {
             angles,
             cache,
             space,
@@ -82,6 +82,38 @@ impl<O: Ops> Model<O> {
             loaded,
             options,
             bytes,
+        };
+        model.prepare()?;
+        Ok(model)
+    }
+
+    /// Finds the fastest products, so that no request waits for that. All layers have the same shapes.
+    fn prepare(&mut self) -> Result<(), OpsError> {
+        let (space, weights) = (&self.space, &self.loaded.weights);
+        let (rows, outputs) = workspace::rows_and_outputs(&self.options);
+        if let Some(layer) = weights.layers.first() {
+            for (input, weight, out) in [
+                (&space.normed, &layer.qkv, &space.qkv),
+                (&space.attended, &layer.attention_output, &space.addition),
+                (&space.normed, &layer.gate_up, &space.gate_up),
+                (&space.gated, &layer.down, &space.addition),
+            ] {
+                let out = out.activations();
+                self.ops.prepare(Gemm {
+                    rows,
+                    input: input.activations(),
+                    weight,
+                    out: out.values,
+                    out_dtype: out.dtype,
+                })?;
+            }
+        }
+        self.ops.prepare(Gemm {
+            rows: outputs,
+            input: space.last.activations(),
+            weight: weights.head(),
+            out: &space.logits,
+            out_dtype: Dtype::F32,
         })
     }
 

@@ -120,7 +120,8 @@ pub struct Product<'a, B> {
     pub column_scales: Option<&'a B>,
 }
 
-/// Rows of a table, by token. A row of padding is anything finite.
+/// Rows of a table, by token. A row of padding is anything finite. A table may also be the residual stream
+/// of a step, and its tokens rows of it.
 #[derive(Debug)]
 pub struct Embed<'a, B> {
     /// For each row (u32).
@@ -141,9 +142,6 @@ pub struct Norm<'a, B> {
     /// F32.
     pub residual: &'a B,
     pub addition: Option<Product<'a, B>>,
-    /// Which rows of the residual stream the results are of (u32); all in order, if none. With it,
-    /// nothing is added.
-    pub gather: Option<&'a B>,
     /// F32, `width` numbers.
     pub weight: &'a B,
     pub epsilon: f32,
@@ -316,6 +314,10 @@ pub trait Ops: Debug + Send {
 
     /// The device's free memory.
     fn free_bytes(&self) -> Result<usize, OpsError>;
+
+    /// Finds the fastest ways to compute products with this weight and up to so many rows, before
+    /// anybody waits for them. What input and output hold afterwards is undefined.
+    fn prepare(&mut self, op: Gemm<'_, Self::Buffer>) -> Result<(), OpsError>;
 
     fn embed(&mut self, op: Embed<'_, Self::Buffer>) -> Result<(), OpsError>;
     fn norm(&mut self, op: Norm<'_, Self::Buffer>) -> Result<(), OpsError>;

@@ -18,7 +18,7 @@ use crate::ops::{ALIGNMENT, DrawRow, Ops, OpsError, PADDING, PAGE_TOKENS, Record
 const SHORTEST_BOUND: usize = 256;
 
 /// Of an upload.
-const PARTS: usize = 6;
+const PARTS: usize = 8;
 
 /// One sequence's part of a step.
 #[derive(Clone, Copy, Debug)]
@@ -109,12 +109,16 @@ impl StepShape {
         }
     }
 
-    /// Lengths of the parts of the upload: tokens, positions, tables of rows, outputs, blocks, draws.
+    /// Lengths of the parts of the upload: tokens, positions and tables of rows, which rows are wanted,
+    /// blocks, draws, positions and tables of wanted rows.
     fn lengths(&self) -> [usize; PARTS] {
         let gathered = if self.is_recorded { 0 } else { self.outputs };
         let blocks = self.tables * self.table_width;
         let draws = self.outputs * DrawRow::WORDS;
-        [self.rows, self.rows, self.rows, gathered, blocks, draws]
+        let rows = self.rows;
+        [
+            rows, rows, rows, gathered, blocks, draws, gathered, gathered,
+        ]
     }
 
     /// Where the parts begin, and where the last one ends, in bytes.
@@ -212,6 +216,25 @@ impl Staging {
         let firsts = std::mem::take(&mut self.first_outputs);
         self.add_draws(rows, &firsts);
         self.first_outputs = firsts;
+        self.add_wanted(rows);
+    }
+
+    /// Adds where the rows that distributions are wanted of stand, if those are not all.
+    fn add_wanted(&mut self, rows: &[StagedRow<'_>]) {
+        let wanted = match self.shape.is_recorded {
+            true => &[],
+            false => rows,
+        };
+        self.add(6, |part| {
+            for row in wanted {
+                part.extend((row.end() - row.outputs) as u32..row.end() as u32);
+            }
+        });
+        self.add(7, |part| {
+            for (table, row) in wanted.iter().enumerate() {
+                part.extend(std::iter::repeat_n(table as u32, row.outputs));
+            }
+        });
     }
 
     /// Adds how the tokens of all outputs are drawn.
@@ -300,8 +323,12 @@ impl Staging {
             tokens: part(0),
             positions: part(1),
             tables: part(2),
-            gather: (!self.shape.is_recorded).then(|| part(3)),
             blocks: part(4),
+            wanted: (!self.shape.is_recorded).then(|| Wanted {
+                rows: part(3),
+                positions: part(6),
+                tables: part(7),
+            }),
         })
     }
 }
@@ -312,9 +339,17 @@ pub(crate) struct Inputs<B> {
     pub(crate) tokens: B,
     positions: B,
     tables: B,
-    /// The rows that distributions are wanted of, if not all.
-    pub(crate) gather: Option<B>,
     blocks: B,
+    /// The rows that distributions are wanted of, if not all.
+    pub(crate) wanted: Option<Wanted<B>>,
+}
+
+/// Rows that distributions are wanted of: which they are in the step, and where their tokens stand.
+#[derive(Debug)]
+pub(crate) struct Wanted<B> {
+    pub(crate) rows: B,
+    positions: B,
+    tables: B,
 }
 
 impl<B> Inputs<B> {
@@ -325,6 +360,20 @@ impl<B> Inputs<B> {
             tables: &self.tables,
             blocks: &self.blocks,
             table_width: shape.table_width,
+        }
+    }
+
+    /// Those that are wanted.
+    pub(crate) fn wanted_rows<'a>(
+        &'a self,
+        wanted: &'a Wanted<B>,
+        shape: &StepShape,
+    ) -> Rows<'a, B> {
+        Rows {
+            count: shape.outputs,
+            positions: &wanted.positions,
+            tables: &wanted.tables,
+            ..self.rows(shape)
         }
     }
 }

@@ -25,6 +25,7 @@ pub(crate) enum Case {
     Embed {
         rows: usize,
         width: usize,
+        table: Dtype,
     },
     Norm {
         rows: usize,
@@ -38,6 +39,8 @@ pub(crate) enum Case {
         outputs: usize,
         dtype: Dtype,
         out: Dtype,
+        /// Rows up to which ways were searched before, if they were.
+        prepared: Option<usize>,
     },
     Store(StoreCase),
     Attend(AttendCase),
@@ -62,21 +65,15 @@ pub(crate) enum NormCase {
     Plain,
     Added,
     Scaled,
-    Gathered,
 }
 
 pub(crate) fn all() -> Vec<Case> {
     use Dtype::{Bf16, F32, Fp8};
     let mut cases = Vec::new();
     for (rows, width) in [(1, 64), (3, 20), (5, 576), (64, 8192)] {
-        cases.push(Case::Embed { rows, width });
+        cases.extend([Bf16, F32].map(|table| Case::Embed { rows, width, table }));
         for out in [Bf16, Fp8] {
-            for how in [
-                NormCase::Plain,
-                NormCase::Added,
-                NormCase::Scaled,
-                NormCase::Gathered,
-            ] {
+            for how in [NormCase::Plain, NormCase::Added, NormCase::Scaled] {
                 cases.push(Case::Norm {
                     rows,
                     width,
@@ -92,10 +89,34 @@ pub(crate) fn all() -> Vec<Case> {
         (2, 1536),
         (1, 28672),
         (33, 28672),
+        (64, 1536),
+        (65, 1536),
         (130, 14336),
+        (171, 28672),
+        (300, 20),
+        (67, 28680),
+        (5000, 96),
     ] {
         cases.extend([Bf16, Fp8].map(|out| Case::Gate { rows, width, out }));
     }
+    cases.extend(gemms());
+    cases.extend(attention::stores().into_iter().map(Case::Store));
+    cases.extend(attention::attends().into_iter().map(Case::Attend));
+    cases.extend(draw::draws().into_iter().map(Case::Draw));
+    cases.extend([F32, Bf16, Fp8].map(|dtype| Case::FillRandom {
+        count: 100_003,
+        dtype,
+    }));
+    cases.push(Case::Recorded {
+        rows: 4,
+        width: 512,
+    });
+    cases
+}
+
+fn gemms() -> Vec<Case> {
+    use Dtype::{Bf16, F32, Fp8};
+    let mut cases = Vec::new();
     for (rows, inputs, outputs) in [
         (1, 64, 96),
         (5, 20, 36),
@@ -110,20 +131,21 @@ pub(crate) fn all() -> Vec<Case> {
                 outputs,
                 dtype,
                 out,
+                prepared: None,
             }));
         }
     }
-    cases.extend(attention::stores().into_iter().map(Case::Store));
-    cases.extend(attention::attends().into_iter().map(Case::Attend));
-    cases.extend(draw::draws().into_iter().map(Case::Draw));
-    cases.extend([F32, Bf16, Fp8].map(|dtype| Case::FillRandom {
-        count: 100_003,
-        dtype,
-    }));
-    cases.push(Case::Recorded {
-        rows: 4,
-        width: 512,
-    });
+    // At, above and below the numbers of rows that are searched, and more than were.
+    for rows in [1, 3, 37, 128, 129, 512, 513, 1025, 1280, 1300] {
+        cases.extend([Bf16, Fp8].map(|dtype| Case::Gemm {
+            rows,
+            inputs: 256,
+            outputs: 320,
+            dtype,
+            out: Bf16,
+            prepared: Some(1290),
+        }));
+    }
     cases
 }
 
@@ -174,7 +196,7 @@ impl Case {
     /// The results, as numbers.
     pub(crate) fn run<O: Ops>(&self, ops: &mut O) -> Result<Vec<Vec<f32>>, OpsError> {
         match *self {
-            Self::Embed { rows, width } => embed(ops, rows, width),
+            Self::Embed { rows, width, table } => embed(ops, (rows, width), table),
             Self::Norm {
                 rows,
                 width,
@@ -187,7 +209,8 @@ impl Case {
                 outputs,
                 dtype,
                 out,
-            } => gemm(ops, (rows, inputs, outputs), dtype, out),
+                prepared,
+            } => gemm(ops, (rows, inputs, outputs), (dtype, out), prepared),
             Self::Store(case) => case.run(ops),
             Self::Attend(case) => case.run(ops),
             Self::Gate { rows, width, out } => gate(ops, rows, width, out),
@@ -198,11 +221,15 @@ impl Case {
     }
 }
 
-fn embed<O: Ops>(ops: &mut O, rows: usize, width: usize) -> Result<Vec<Vec<f32>>, OpsError> {
+fn embed<O: Ops>(
+    ops: &mut O,
+    (rows, width): (usize, usize),
+    dtype: Dtype,
+) -> Result<Vec<Vec<f32>>, OpsError> {
     let (mut random, vocabulary) = (Random::new(1), 1000);
     let table = Weight {
-        values: put(ops, Dtype::Bf16, &random.numbers(vocabulary * width, 1.0))?,
-        dtype: Dtype::Bf16,
+        values: put(ops, dtype, &random.numbers(vocabulary * width, 1.0))?,
+        dtype,
         outputs: vocabulary,
         inputs: width,
         scales: None,
@@ -231,8 +258,6 @@ fn norm<O: Ops>(
     let weight = put(ops, Dtype::F32, &random.scales(width))?;
     let row_scales = put(ops, Dtype::F32, &random.scales(rows))?;
     let column_scales = put(ops, Dtype::F32, &random.scales(width))?;
-    let gather: Vec<u32> = (0..rows).map(|_| random.below(rows) as u32).collect();
-    let gather = put_indices(ops, &gather)?;
     let to = Out::new(ops, out, rows, width)?;
     let scaled = matches!(how, NormCase::Scaled);
     let addition = Product {
@@ -246,7 +271,6 @@ fn norm<O: Ops>(
         width,
         residual: &residual,
         addition: matches!(how, NormCase::Added | NormCase::Scaled).then_some(addition),
-        gather: matches!(how, NormCase::Gathered).then_some(&gather),
         weight: &weight,
         epsilon: 1e-5,
         out: to.activations(),
@@ -260,8 +284,8 @@ fn norm<O: Ops>(
 fn gemm<O: Ops>(
     ops: &mut O,
     (rows, inputs, outputs): (usize, usize, usize),
-    dtype: Dtype,
-    out: Dtype,
+    (dtype, out): (Dtype, Dtype),
+    prepared: Option<usize>,
 ) -> Result<Vec<Vec<f32>>, OpsError> {
     let mut random = Random::new(3);
     let is_fp8 = dtype == Dtype::Fp8;
@@ -276,6 +300,21 @@ fn gemm<O: Ops>(
     };
     let values = put(ops, dtype, &random.numbers(rows * inputs, 1.0))?;
     let to = poisoned(ops, rows * outputs * out.bytes())?;
+    if let Some(most) = prepared {
+        let values = ops.allocate(most * inputs * dtype.bytes())?;
+        let to = ops.allocate(most * outputs * out.bytes())?;
+        ops.prepare(Gemm {
+            rows: most,
+            input: cuda::ops::Activations {
+                values: &values,
+                dtype,
+                scales: is_fp8.then_some(&scales),
+            },
+            weight: &weight,
+            out: &to,
+            out_dtype: out,
+        })?;
+    }
     ops.gemm(Gemm {
         rows,
         input: cuda::ops::Activations {
@@ -359,7 +398,6 @@ fn recorded<O: Ops>(ops: &mut O, rows: usize, width: usize) -> Result<Vec<Vec<f3
                 width,
                 residual: &residual,
                 addition: Some(addition),
-                gather: None,
                 weight: &norm_weight,
                 epsilon: 1e-5,
                 out: to.activations(),

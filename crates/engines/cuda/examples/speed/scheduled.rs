@@ -169,7 +169,14 @@ impl Worker {
             adapts: false,
             vocabulary: None,
         };
+        let begun = Instant::now();
         let executor = CudaExecutor::new(open()?, &weights, options)?;
+        say(&json!({
+            "shape": shape.name,
+            "scheduled": true,
+            // The device is opened, memory allocated, and ways of products searched.
+            "started_in_s": begun.elapsed().as_secs_f64(),
+        }));
         Ok(Self {
             scheduler: Scheduler::new(WorkerId(0), executor.limits()),
             executor,

@@ -1,5 +1,7 @@
 //! A model with random weights, and its steps.
 
+mod prepare;
+
 use cuda::ops::{
     Activations, Attend, Draw, Dtype, Embed, FillRandom, Gate, Gemm, Norm, Ops, OpsError,
     PAGE_TOKENS, Pages, Pairs, Product, RecordKey, RotateStore, Rows, Span, Weight,
@@ -81,7 +83,6 @@ pub(crate) struct Model<O: Ops> {
     positions: O::Buffer,
     tables: O::Buffer,
     tokens: O::Buffer,
-    gather: O::Buffer,
     residual: O::Buffer,
     normed: Quantised<O::Buffer>,
     attended: Quantised<O::Buffer>,
@@ -142,7 +143,6 @@ impl<O: Ops> Model<O> {
             positions: ops.allocate(rows * 4)?,
             tables: ops.allocate(rows * 4)?,
             tokens: ops.allocate(rows * 4)?,
-            gather: indices(ops, &(0..batch as u32).collect::<Vec<_>>())?,
             residual: ops.allocate(rows * shape.hidden * 4)?,
             normed: quantised(ops, shape.hidden)?,
             attended: quantised(ops, shape.queries())?,
@@ -162,6 +162,15 @@ impl<O: Ops> Model<O> {
             deviation: 1.0,
         })?;
         Ok(model)
+    }
+
+    /// Rows that distributions are wanted of.
+    fn last(&self) -> Activations<'_, O::Buffer> {
+        Activations {
+            values: &self.last,
+            dtype: Dtype::Bf16,
+            scales: None,
+        }
     }
 
     /// Puts a batch's sequences where a step finds them: each has its last token to compute.
@@ -340,16 +349,11 @@ impl<O: Ops> Model<O> {
             part,
             ..
         } = pass;
-        let last = Activations {
-            values: &self.last,
-            dtype: Dtype::Bf16,
-            scales: None,
-        };
+        let last = self.last();
         if part.has(Part::Glue) {
             self.norm(ops, rows, addition)?;
             ops.norm(Norm {
                 rows: outputs,
-                gather: Some(&self.gather),
                 out: last,
                 ..self.norm_of(None)
             })?;
@@ -402,7 +406,6 @@ impl<O: Ops> Model<O> {
             width: self.shape.hidden,
             residual: &self.residual,
             addition,
-            gather: None,
             weight: &self.norm,
             epsilon: 1e-5,
             out: self.normed.activations(),

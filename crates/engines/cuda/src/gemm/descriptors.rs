@@ -13,6 +13,18 @@ use crate::ops::{Dtype, OpsError};
 
 /// `CUBLAS_OP_T` of cuBLAS, whose bindings are not needed for anything else.
 const TRANSPOSED: i32 = 1;
+/// A number for each row or column.
+const BY_VECTOR: lt::cublasLtMatmulMatrixScale_t =
+    lt::cublasLtMatmulMatrixScale_t::CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+
+/// How FP8 matrices are scaled. All scales are one, and results the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scaling {
+    /// Each matrix by a number.
+    Whole,
+    /// Each row of activations and each output by its own.
+    Each,
+}
 
 /// The descriptions of a product and of its matrices.
 #[derive(Debug)]
@@ -24,7 +36,8 @@ pub(super) struct Descriptors {
 }
 
 impl Descriptors {
-    pub(super) fn new(shape: Shape, one: u64) -> Result<Self, OpsError> {
+    /// `ones` is as many ones as there are rows or outputs.
+    pub(super) fn new(shape: Shape, scaling: Scaling, ones: u64) -> Result<Self, OpsError> {
         let mut made = Self {
             operation: ptr::null_mut(),
             weight: ptr::null_mut(),
@@ -42,8 +55,12 @@ impl Descriptors {
         }
         made.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, &TRANSPOSED)?;
         if shape.dtype == Dtype::Fp8 {
-            made.set(Attribute::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &one)?;
-            made.set(Attribute::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &one)?;
+            made.set(Attribute::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &ones)?;
+            made.set(Attribute::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &ones)?;
+            if scaling == Scaling::Each {
+                made.set(Attribute::CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &BY_VECTOR)?;
+                made.set(Attribute::CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &BY_VECTOR)?;
+            }
             // Sums in the matrix unit's own precision, as others do: the slower way adds up blocks of 128
             // in F32.
             made.set(Attribute::CUBLASLT_MATMUL_DESC_FAST_ACCUM, &1i8)?;
@@ -121,6 +138,32 @@ impl Descriptors {
         results.truncate(found.unsigned_abs() as usize);
         results.retain(|result| result.state == lt::cublasStatus_t::CUBLAS_STATUS_SUCCESS);
         Ok(results.into_iter().map(|result| result.algo).collect())
+    }
+
+    /// Whether the library computes this product by this algorithm, with so much workspace.
+    pub(super) fn take(
+        &self,
+        handle: lt::cublasLtHandle_t,
+        algorithm: &lt::cublasLtMatmulAlgo_t,
+        workspace_bytes: usize,
+    ) -> bool {
+        // SAFETY: descriptions and handle live; the algorithm and the result, a plain C structure for which
+        // zeros are a value, outlive the call.
+        unsafe {
+            let mut result: lt::cublasLtMatmulHeuristicResult_t = std::mem::zeroed();
+            let answer = lt::cublasLtMatmulAlgoCheck(
+                handle,
+                self.operation,
+                self.weight,
+                self.input,
+                self.out,
+                self.out,
+                ptr::from_ref(algorithm),
+                &raw mut result,
+            );
+            answer == lt::cublasStatus_t::CUBLAS_STATUS_SUCCESS
+                && result.workspaceSize <= workspace_bytes
+        }
     }
 }
 

@@ -66,11 +66,12 @@ pub(super) fn bytes(config: &ModelConfig, storage: Storage, options: &ModelOptio
     let found = [qkv, config.hidden, 2 * config.feed_forward, queries];
     let found = found.map(|width| width * products.bytes());
     let row = normed.iter().chain(&found).sum::<usize>() + config.hidden * 4;
-    let output = config.hidden * products.bytes() + config.vocabulary * 4 + 4;
+    let output = config.hidden * (4 + products.bytes()) + config.vocabulary * 4 + 4;
     rows * row + outputs * output + upload_bytes(rows, outputs, options.slots, options.context)
 }
 
-fn rows_and_outputs(options: &ModelOptions) -> (usize, usize) {
+/// Rows of a step, and distributions, at most.
+pub(super) fn rows_and_outputs(options: &ModelOptions) -> (usize, usize) {
     let recorded = padded(options.slots);
     (
         options.step_tokens.max(recorded),
@@ -99,7 +100,9 @@ pub(super) struct Workspace<B> {
     pub(super) addition: Stored<B>,
     pub(super) gate_up: Stored<B>,
     pub(super) gated: Stored<B>,
-    /// Rows that distributions are wanted of.
+    /// The residual stream of rows that distributions are wanted of (F32), where those are not all.
+    pub(super) wanted: B,
+    /// Those rows, normed.
     pub(super) last: Stored<B>,
     /// F32.
     pub(super) logits: B,
@@ -131,6 +134,7 @@ impl<B> Workspace<B> {
             last: Stored::new(ops, products, (outputs, config.hidden))?,
             upload: ops.allocate(upload)?,
             residual: ops.allocate(rows * config.hidden * 4)?,
+            wanted: ops.allocate(outputs * config.hidden * 4)?,
             queries: ops.allocate(rows * queries * products.bytes())?,
             logits: ops.allocate(outputs * config.vocabulary * 4)?,
             drawn: ops.allocate(outputs * 4)?,

@@ -197,6 +197,11 @@ impl Ops for HostOps {
         Ok(self.total - self.used.load(Ordering::Relaxed))
     }
 
+    fn prepare(&mut self, _: Gemm<'_, HostBuffer>) -> Result<(), OpsError> {
+        self.not_recording("prepare");
+        Ok(())
+    }
+
     fn embed(&mut self, op: Embed<'_, HostBuffer>) -> Result<(), OpsError> {
         self.note(&op);
         let width = op.table.inputs;
@@ -216,16 +221,8 @@ impl Ops for HostOps {
         self.note(&op);
         let Norm { rows, width, .. } = op;
         let weight = op.weight.numbers(Dtype::F32, 0, width);
-        let sources = match op.gather {
-            Some(gather) => gather.indices(0, rows),
-            None => (0..rows as u32).collect(),
-        };
-        assert!(
-            op.gather.is_none() || op.addition.is_none(),
-            "nothing is added to gathered rows"
-        );
-        for (row, source) in sources.into_iter().enumerate() {
-            let at = source as usize * width;
+        for row in 0..rows {
+            let at = row * width;
             let mut numbers = op.residual.numbers(Dtype::F32, at, width);
             if let Some(addition) = &op.addition {
                 let added = product_row(addition, row, width);

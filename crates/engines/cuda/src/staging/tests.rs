@@ -55,7 +55,7 @@ fn a_decoding_step_is_recorded_with_padding() {
     let mut ops = HostOps::new(1 << 20);
     let upload = ops.allocate(upload_bytes(8, 8, 4, 1000)).unwrap();
     let inputs = staging.upload(&mut ops, &upload).unwrap();
-    assert!(inputs.gather.is_none());
+    assert!(inputs.wanted.is_none());
     assert_eq!(indices(&mut ops, &inputs.tokens, 4), [7, 8, 9, 0]);
     assert_eq!(indices(&mut ops, &inputs.positions, 4), [300, 0, 31, 0]);
     assert_eq!(indices(&mut ops, &inputs.tables, 4), [0, 1, 2, PADDING]);
@@ -105,8 +105,10 @@ fn single_rows_are_in_front_and_outputs_in_order() {
         indices(&mut ops, &inputs.tables, 9),
         [1, 0, 0, 0, 2, 2, 2, 3, 3]
     );
-    let gather = inputs.gather.as_ref().unwrap();
-    assert_eq!(indices(&mut ops, gather, 5), [1, 2, 3, 0, 8]);
+    let wanted = inputs.wanted.as_ref().unwrap();
+    assert_eq!(indices(&mut ops, &wanted.rows, 5), [1, 2, 3, 0, 8]);
+    assert_eq!(indices(&mut ops, &wanted.positions, 5), [40, 41, 42, 5, 33]);
+    assert_eq!(indices(&mut ops, &wanted.tables, 5), [0, 0, 0, 1, 3]);
     let blocks = indices(&mut ops, &inputs.blocks, 8);
     assert_eq!(blocks, [0, 1, 2, PADDING, 3, PADDING, 3, 4]);
 }

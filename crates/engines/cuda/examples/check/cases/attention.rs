@@ -56,21 +56,38 @@ pub(crate) struct StoreCase {
     pub(crate) pages: Dtype,
     pairs: Pairs,
     bias: bool,
+    /// Padding where there is none.
+    sequences: &'static [Option<Sequence>],
 }
 
 pub(crate) fn stores() -> Vec<StoreCase> {
+    const FEW: &[Option<Sequence>] = &[
+        Some(sequence(40, 1)),
+        None,
+        Some(sequence(0, 33)),
+        Some(sequence(31, 2)),
+    ];
+    const MANY: &[Option<Sequence>] = &[
+        Some(sequence(40, 1)),
+        None,
+        Some(sequence(0, 70)),
+        Some(sequence(31, 2)),
+    ];
+    const ALIGNED: &[Option<Sequence>] = &[Some(sequence(32, 96)), Some(sequence(0, 65))];
     let mut cases = Vec::new();
     for shape in SHAPES {
         for (pages, pairs, bias) in [
             (Dtype::Bf16, Pairs::Halves, true),
             (Dtype::Fp8, Pairs::Neighbours, false),
+            (Dtype::Fp8, Pairs::Halves, false),
         ] {
-            cases.push(StoreCase {
+            cases.extend([FEW, MANY, ALIGNED].map(|sequences| StoreCase {
                 shape,
                 pages,
                 pairs,
                 bias,
-            });
+                sequences,
+            }));
         }
     }
     cases
@@ -96,6 +113,8 @@ pub(crate) fn attends() -> Vec<AttendCase> {
         sequence(300, 20),
     ];
     const CHUNK: &[Sequence] = &[sequence(500, 300)];
+    // Contexts in one part.
+    const WHOLE: &[Sequence] = &[sequence(100, 200), sequence(0, 67)];
     let mut cases = Vec::new();
     for shape in SHAPES {
         for (pages, out) in [
@@ -115,6 +134,7 @@ pub(crate) fn attends() -> Vec<AttendCase> {
                 case(LONG, &[]),
                 case(&[], CHUNK),
                 case(DECODES, PREFILLS),
+                case(&[], WHOLE),
             ]);
         }
     }
@@ -212,13 +232,7 @@ impl StoreCase {
             size,
         } = self.shape;
         let mut random = Random::new(8);
-        let sequences = [
-            Some(sequence(40, 1)),
-            None,
-            Some(sequence(0, 70)),
-            Some(sequence(31, 2)),
-        ];
-        let (batch, blocks) = Batch::new(ops, &sequences)?;
+        let (batch, blocks) = Batch::new(ops, self.sequences)?;
         let width = (heads + 2 * kv_heads) * size;
         let values = put(ops, Dtype::Bf16, &random.numbers(batch.count * width, 1.0))?;
         let row_scales = put(ops, Dtype::F32, &random.scales(batch.count))?;

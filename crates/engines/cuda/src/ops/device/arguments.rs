@@ -58,7 +58,6 @@ impl Scaled {
 pub(super) struct Norm {
     residual: u64,
     addition: Scaled,
-    gather: u64,
     weight: u64,
     out: u64,
     out_scales: u64,
@@ -71,7 +70,6 @@ impl Norm {
         Ok(Self {
             residual: op.residual.address(),
             addition: Scaled::new(op.addition.as_ref()),
-            gather: address(op.gather),
             weight: op.weight.address(),
             out: op.out.values.address(),
             out_scales: scales_of(&op.out)?,
@@ -88,6 +86,7 @@ pub(super) struct Gate {
     out: u64,
     out_scales: u64,
     width: u32,
+    rows: u32,
 }
 
 impl Gate {
@@ -97,6 +96,7 @@ impl Gate {
             out: op.out.values.address(),
             out_scales: scales_of(&op.out)?,
             width: small(op.width)?,
+            rows: small(op.rows)?,
         })
     }
 }
@@ -173,6 +173,7 @@ pub(super) struct RotateStore {
     heads: u32,
     kv_heads: u32,
     head_size: u32,
+    rows: u32,
     neighbours: u32,
     by_key_scale: f32,
     by_value_scale: f32,
@@ -192,6 +193,7 @@ impl RotateStore {
             heads: small(op.heads)?,
             kv_heads: small(op.pages.kv_heads)?,
             head_size: small(op.pages.head_size)?,
+            rows: small(op.rows.count)?,
             neighbours: u32::from(op.pairs == ops::Pairs::Neighbours),
             by_key_scale: 1.0 / op.pages.key_scale,
             by_value_scale: 1.0 / op.pages.value_scale,
@@ -241,6 +243,19 @@ pub(super) struct Prefill {
     pub(super) attend: Attend,
     /// Runs of rows: the first, and how many.
     pub(super) rows: u64,
+    /// Where whole rows go, BF16; parts if nowhere.
+    pub(super) out: u64,
+    pub(super) value_scale: f32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Quantise {
+    pub(super) values: u64,
+    pub(super) out: u64,
+    pub(super) out_scales: u64,
+    pub(super) width: u32,
+    pub(super) rows: u32,
 }
 
 #[derive(Clone, Copy)]

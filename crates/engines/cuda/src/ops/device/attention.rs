@@ -1,6 +1,6 @@
 //! Attention: which kernel, in how many parts.
 
-use super::kernels::{row_grid, small};
+use super::kernels::{many_rows, row_grid, small};
 use super::{DeviceOps, arguments, scales_of, unsupported};
 use crate::driver::{DeviceBuffer, Grid, Kernel};
 use crate::ops::{self, Dtype, OpsError, PAGE_TOKENS, Span};
@@ -108,12 +108,65 @@ fn prefill(device: &mut DeviceOps, op: &ops::Attend<'_, DeviceBuffer>) -> Result
         PREFILL_THREADS,
     );
     let rows = uploaded(device, runs)?;
-    let argument = argument(device, op, &pass)?;
+    let attend = argument(device, op, &pass)?;
+    let whole = whole(device, op, &pass, &attend)?;
+    let argument = arguments::Prefill {
+        attend,
+        rows,
+        out: whole.as_ref().map_or(0, |whole| whole.values),
+        value_scale: op.pages.value_scale,
+    };
     if let Some(kernel) = fast(&device.kernels.attend_prefill, op, PREFILL_ROWS) {
-        let attend = argument;
-        kernel.launch(grid, arguments::Prefill { attend, rows })?;
+        kernel.launch(grid, argument)?;
     }
-    combine(device, op, &pass, &argument)
+    let Some(Whole { quantise, .. }) = whole else {
+        return combine(device, op, &pass, &attend);
+    };
+    match quantise {
+        None => Ok(()),
+        Some((grid, argument)) => device.kernels.quantise_rows.launch(grid, argument),
+    }
+}
+
+/// Where rows go whose contexts have one part.
+struct Whole {
+    values: u64,
+    /// What makes activations of them, if they are none yet.
+    quantise: Option<(Grid, arguments::Quantise)>,
+}
+
+/// Nowhere, if contexts have several parts or rows are too long.
+fn whole(
+    device: &DeviceOps,
+    op: &ops::Attend<'_, DeviceBuffer>,
+    pass: &Pass,
+    attend: &arguments::Attend,
+) -> Result<Option<Whole>, OpsError> {
+    let width = op.heads * op.pages.head_size;
+    let out = op.out.values.address() + (pass.first_row * width * op.out.dtype.bytes()) as u64;
+    let multiprocessors = device.context.multiprocessors();
+    let grid = many_rows(multiprocessors, pass.rows, width).filter(|_| pass.splits == 1);
+    let Some(grid) = grid else {
+        return Ok(None);
+    };
+    if op.out.dtype == Dtype::Bf16 {
+        let quantise = None;
+        return Ok(Some(Whole {
+            values: out,
+            quantise,
+        }));
+    }
+    let quantise = arguments::Quantise {
+        values: attend.sums,
+        out,
+        out_scales: scales_of(&op.out)? + 4 * pass.first_row as u64,
+        width: small(width)?,
+        rows: small(pass.rows)?,
+    };
+    Ok(Some(Whole {
+        values: attend.sums,
+        quantise: Some((grid, quantise)),
+    }))
 }
 
 fn splits_of(device: &DeviceOps, op: &ops::Attend<'_, DeviceBuffer>, blocks: usize) -> usize {

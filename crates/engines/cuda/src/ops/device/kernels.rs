@@ -47,12 +47,16 @@ pub(super) struct Kernels {
     pub(super) embed: ByDtype,
     pub(super) norm: ByDtype,
     pub(super) gate: ByDtype,
+    pub(super) gate_rows: ByDtype,
     pub(super) rotate_store: ByDtype,
+    /// By head size.
+    pub(super) rotate_store_rows: [(usize, ByDtype); 2],
     pub(super) attend_any: ByDtype,
     /// By head size.
     pub(super) attend_decode: [(usize, Kernel); 2],
     pub(super) attend_prefill: [(usize, Kernel); 2],
     pub(super) combine: ByDtype,
+    pub(super) quantise_rows: Kernel,
     pub(super) gemm: ByDtypes,
     pub(super) fill_random: ByDtype,
     pub(super) draw: Kernel,
@@ -61,22 +65,46 @@ pub(super) struct Kernels {
 impl Kernels {
     pub(super) fn load(context: &Arc<Context>) -> Result<Self, OpsError> {
         let load = |cubin: &[u8]| Module::load(context, cubin);
-        let stored =
-            |cubin: &[u8], bf16, fp8| ByDtype::new(&load(cubin)?, [None, Some(bf16), Some(fp8)]);
+        let (gate, combine) = (load(cubin!("gate"))?, load(cubin!("combine"))?);
+        let rotate_store = load(cubin!("rotate_store"))?;
+        let of =
+            |module: &Arc<Module>, bf16, fp8| ByDtype::new(module, [None, Some(bf16), Some(fp8)]);
         let gemm = load(cubin!("gemm_any"))?;
         let decode = load(cubin!("attend_decode"))?;
         let prefill = load(cubin!("attend_prefill"))?;
         Ok(Self {
             // Embeddings stay BF16 beside FP8.
-            embed: ByDtype::new(&load(cubin!("embed"))?, [None, Some(c"embed_bf16"), None])?,
-            norm: stored(cubin!("norm"), c"norm_bf16", c"norm_fp8")?,
-            gate: stored(cubin!("gate"), c"gate_bf16", c"gate_fp8")?,
-            rotate_store: stored(
-                cubin!("rotate_store"),
-                c"rotate_store_bf16",
-                c"rotate_store_fp8",
+            embed: ByDtype::new(
+                &load(cubin!("embed"))?,
+                [Some(c"embed_f32"), Some(c"embed_bf16"), None],
             )?,
-            attend_any: stored(cubin!("attend_any"), c"attend_any_bf16", c"attend_any_fp8")?,
+            norm: of(&load(cubin!("norm"))?, c"norm_bf16", c"norm_fp8")?,
+            gate: of(&gate, c"gate_bf16", c"gate_fp8")?,
+            gate_rows: of(&gate, c"gate_rows_bf16", c"gate_rows_fp8")?,
+            rotate_store: of(&rotate_store, c"rotate_store_bf16", c"rotate_store_fp8")?,
+            rotate_store_rows: [
+                (
+                    FAST_HEADS[0],
+                    of(
+                        &rotate_store,
+                        c"rotate_store_rows_bf16_64",
+                        c"rotate_store_rows_fp8_64",
+                    )?,
+                ),
+                (
+                    FAST_HEADS[1],
+                    of(
+                        &rotate_store,
+                        c"rotate_store_rows_bf16_128",
+                        c"rotate_store_rows_fp8_128",
+                    )?,
+                ),
+            ],
+            attend_any: of(
+                &load(cubin!("attend_any"))?,
+                c"attend_any_bf16",
+                c"attend_any_fp8",
+            )?,
             attend_decode: by_head(
                 &decode,
                 [c"attend_decode_64", c"attend_decode_128"],
@@ -87,7 +115,8 @@ impl Kernels {
                 [c"attend_prefill_64", c"attend_prefill_128"],
                 prefill_bytes,
             )?,
-            combine: stored(cubin!("combine"), c"combine_bf16", c"combine_fp8")?,
+            combine: of(&combine, c"combine_bf16", c"combine_fp8")?,
+            quantise_rows: combine.kernel(c"quantise_rows", 0)?,
             gemm: ByDtypes {
                 bf16: ByDtype::new(
                     &gemm,
@@ -197,6 +226,55 @@ pub(super) fn row_grid(rows: usize, width: usize) -> Result<Grid, OpsError> {
         threads,
         cluster,
     })
+}
+
+/// From so many rows on, the kernels on many rows are used.
+pub(super) const MANY_ROWS: usize = 65;
+/// Threads of `quantise_rows`: of a block at most, and of a multiprocessor.
+const QUANTISE_THREADS: usize = 1024;
+const MANY_THREADS: usize = 2048;
+/// Threads of a block of `gate_rows`, at most.
+const GATE_THREADS: usize = 448;
+/// Blocks of `gate_rows`: some ten times what runs at once, so that none waits long for the last one.
+const GATE_BLOCKS: usize = 2048;
+/// Rows that a cluster of `gate_rows` takes at a time.
+const GATE_ROWS: usize = 2;
+/// Heads and rows of a block of `rotate_store_rows`.
+const TILE_HEADS: usize = 4;
+const TILE_ROWS: usize = 32;
+
+/// How `quantise_rows` is laid out, if it has room for such rows.
+pub(super) fn many_rows(multiprocessors: usize, rows: usize, width: usize) -> Option<Grid> {
+    if !width.is_multiple_of(CHUNK) || width > QUANTISE_THREADS * CHUNK {
+        return None;
+    }
+    let threads = (width / CHUNK).next_multiple_of(32);
+    let blocks = rows.min(multiprocessors * (MANY_THREADS / threads));
+    Some(Grid::new([blocks, 1, 1], threads))
+}
+
+/// The same for `gate_rows`.
+pub(super) fn many_gates(rows: usize, width: usize) -> Option<Grid> {
+    let chunks = width.div_ceil(CHUNK);
+    let cluster = chunks.div_ceil(GATE_THREADS).next_power_of_two();
+    if rows < MANY_ROWS || !width.is_multiple_of(CHUNK) || cluster > ROW_BLOCKS {
+        return None;
+    }
+    Some(Grid {
+        blocks: [
+            rows.div_ceil(GATE_ROWS).min(GATE_BLOCKS / cluster) * cluster,
+            1,
+            1,
+        ],
+        threads: chunks.div_ceil(cluster).next_multiple_of(32),
+        cluster,
+    })
+}
+
+/// The same for `rotate_store_rows`.
+pub(super) fn many_heads(rows: usize, heads: usize, head_size: usize) -> Grid {
+    let blocks = [heads.div_ceil(TILE_HEADS), rows.div_ceil(TILE_ROWS), 1];
+    Grid::new(blocks, TILE_ROWS * head_size / 16)
 }
 
 /// A size as kernels have it.

@@ -10,7 +10,7 @@ use super::attention::{
     SPLITS_OF_MANY, has_room, parts_of,
 };
 use super::kernels::{FAST_HEADS, LARGEST_ROW};
-use crate::gemm::WORKSPACE_BYTES;
+use crate::gemm;
 use crate::model::ModelOptions;
 use crate::staging::padded;
 use crate::weights::Storage;
@@ -64,7 +64,7 @@ fn has_fast(config: &ModelConfig, storage: Storage, largest_group: usize) -> boo
 /// step, which is allocated while serving, and for products.
 pub(crate) fn bytes(config: &ModelConfig, storage: Storage, options: &ModelOptions) -> usize {
     let (_, bytes) = parts_of(most_parts(config, storage, options), config.head_size);
-    bytes.next_multiple_of(SCRATCH_STEP) + WORKSPACE_BYTES
+    bytes.next_multiple_of(SCRATCH_STEP) + gemm::BYTES
 }
 
 /// Rows times parts times heads, at most. Where contexts are computed in several parts, there are no
@@ -74,7 +74,8 @@ fn most_parts(config: &ModelConfig, storage: Storage, options: &ModelOptions) ->
         true => options.step_tokens,
         false => ROWS_AT_ONCE.min(options.step_tokens),
     };
-    let decodes = padded(options.slots);
+    // The last layer of a prompt's step is computed for outputs alone, as rows that decode.
+    let decodes = padded(options.slots.max(options.outputs));
     let rows = rows.max(SPLITS_OF_MANY * decodes);
     let of_block = PREFILL_ROWS.max(config.heads / config.kv_heads);
     (rows * config.heads).max(BLOCKS_EACH * MULTIPROCESSORS * of_block)
