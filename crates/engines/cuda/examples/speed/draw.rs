@@ -5,7 +5,7 @@ use sampling::Pick;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::step::indices;
+use super::indices::indices;
 
 pub(crate) const LIKELIEST: Pick = Pick {
     share: 0.5,

@@ -9,6 +9,7 @@
 //! shape on the host, which tries the program without a GPU.
 
 mod draw;
+mod indices;
 mod scheduled;
 mod shape;
 mod step;

@@ -8,6 +8,7 @@ use cuda::ops::{
 };
 
 use super::draw;
+use super::indices::{indices, put_indices};
 use super::shape::Shape;
 
 /// What of a step is computed.
@@ -467,20 +468,6 @@ fn ones<O: Ops>(ops: &mut O, count: usize, one: f32) -> Result<O::Buffer, OpsErr
     let buffer = ops.allocate(count * 4)?;
     ops.write(&buffer, 0, &one.to_le_bytes().repeat(count))?;
     Ok(buffer)
-}
-
-pub(crate) fn indices<O: Ops>(ops: &mut O, indices: &[u32]) -> Result<O::Buffer, OpsError> {
-    let buffer = ops.allocate(indices.len() * 4)?;
-    put_indices(ops, &buffer, indices)?;
-    Ok(buffer)
-}
-
-fn put_indices<O: Ops>(ops: &mut O, to: &O::Buffer, indices: &[u32]) -> Result<(), OpsError> {
-    let bytes: Vec<u8> = indices
-        .iter()
-        .flat_map(|index| index.to_le_bytes())
-        .collect();
-    ops.write(to, 0, &bytes)
 }
 
 /// Blocks in an order that no copy engine can guess.
