@@ -43,7 +43,7 @@ use clap::Parser;
 use crate::args::{Cli, Command, ConfigCommand};
 
 /// What a request allocates is often freed by another thread. The C library's allocator takes locks for
-/// that, and a tenth more CPU per request. Without huge pages, which would double an idle program's memory.
+/// that, and up to a fifth more CPU per request. Without huge pages, which would double an idle program's memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
